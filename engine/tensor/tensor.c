@@ -13,7 +13,7 @@ static neap_status storage_new(neap_host *h, neap_storage **out, neap_error *err
 
 neap_status neap__storage_create(neap_host *h, neap_resource *r, size_t bytes, neap_owner owner, neap_storage **out,
                                  neap_error *err) {
-  neap_storage *s;
+  neap_storage *s = NULL;
   neap_status st = storage_new(h, &s, err);
   if (st) return st;
   s->owner = owner;
@@ -31,7 +31,7 @@ neap_status neap__storage_create(neap_host *h, neap_resource *r, size_t bytes, n
 }
 
 neap_status neap__storage_borrow(neap_host *h, void *data, size_t bytes, neap_storage **out, neap_error *err) {
-  neap_storage *s;
+  neap_storage *s = NULL;
   neap_status st = storage_new(h, &s, err);
   if (st) return st;
   s->data = bytes > 0 ? data : NULL;
