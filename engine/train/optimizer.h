@@ -1,0 +1,54 @@
+/* Optimizers over a segment table: parameters, gradients and moments are flat buffers; an update is one
+ * fused pass over each run of segments that share their settings. */
+#ifndef NEAP_TRAIN_OPTIMIZER_H
+#define NEAP_TRAIN_OPTIMIZER_H
+
+#include "graph/context.h"
+#include "tensor/tensor.h"
+
+typedef enum neap_optimizer_kind { NEAP_SGD = 0, NEAP_ADAM = 1 } neap_optimizer_kind;
+
+/* Settings of one group; may change between updates. */
+typedef struct neap_hyper {
+  double lr, weight_decay;
+  double momentum;            /* SGD */
+  double beta1, beta2, eps;   /* Adam */
+  bool nesterov, maximize;
+  bool decoupled;             /* weight decay as AdamW (Loshchilov and Hutter 2019) */
+} neap_hyper;
+
+typedef struct neap_segment {
+  neap_storage *param; /* retained */
+  int64_t count;       /* elements */
+  size_t offset;       /* bytes into the flat buffers, NEAP_ALIGN-aligned */
+  uint32_t group;
+} neap_segment;
+
+typedef struct neap_optimizer {
+  neap_context *ctx;
+  neap_optimizer_kind kind;
+  uint32_t n_moments; /* 0 to 2 buffers */
+  neap_segment *segments;
+  uint32_t n_segments;
+  neap_hyper *groups;
+  uint32_t n_groups;
+  size_t flat_bytes;
+  neap_storage *moments[2];
+  int64_t step; /* committed updates */
+  struct neap_optimizer_kernels *kernels;
+} neap_optimizer;
+
+/* params: dense fp32 parameter tensors, each once; group[i] < n_groups. Parameters that live alone move into
+ * one flat buffer. Moments begin at zero and are reserved here, never later. */
+neap_status neap__optimizer_create(neap_context *c, neap_optimizer_kind kind, const neap_tensor *params,
+                                   const uint32_t *group, uint32_t n, const neap_hyper *groups, uint32_t n_groups,
+                                   neap_optimizer **out, neap_error *err);
+void neap__optimizer_destroy(neap_optimizer *o);
+int64_t neap__optimizer_find(const neap_optimizer *o, const neap_storage *s); /* segment, or -1 */
+
+/* Sum of squares over the gradient block of the segments whose bit in `present` is set. */
+neap_status neap__optimizer_norm(neap_optimizer *o, const void *grads, const uint8_t *present, double *out, neap_error *err);
+/* One update in place: takes no memory and cannot be refused. Gradients are multiplied by scale first. */
+neap_status neap__optimizer_apply(neap_optimizer *o, const void *grads, const uint8_t *present, double scale, neap_error *err);
+
+#endif
