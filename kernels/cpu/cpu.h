@@ -17,6 +17,8 @@ typedef struct neap_cpu {
   neap_host *host;
   neap_threads *threads;
   uint32_t width; /* threads */
+  const char *level;    /* "x86-64-v4" */
+  struct neap_dnn *dnn; /* oneDNN's engine; NULL: built without it, or it has none */
   const struct neap_cpu_def *const *defs; /* of the chosen level, in the order of cpu_table.inc */
 } neap_cpu;
 
