@@ -4,9 +4,6 @@
 #   lua/5.4/neap.so        the same for `require "neap"` in a stock lua5.4
 #   neap                   the executable; exports Lua so that C modules load in it
 
-set(NEAP_LUA_CMOD ${CMAKE_INSTALL_LIBDIR}/lua/5.4)
-set(NEAP_LUA_LMOD ${CMAKE_INSTALL_DATADIR}/lua/5.4)
-
 # A private Lua. The static archive is made for executables: its references to the C library's streams are
 # relative to the program, which a shared library cannot have. They are pointed at streams of our own
 # (engine/host/lua_streams.c).
@@ -53,14 +50,10 @@ if(neap_main_sources)
   add_executable(neap_executable ${neap_main_sources} ${NEAP_OBJECTS})
   target_include_directories(neap_executable PRIVATE ${PROJECT_SOURCE_DIR}/engine ${PROJECT_SOURCE_DIR} ${NEAP_GENERATED})
   target_compile_options(neap_executable PRIVATE -Wpedantic)
-  # NEAP_*_DIR are relative to the prefix, which the executable finds from where it lies.
-  target_compile_definitions(
-    neap_executable PRIVATE NEAP_SCRIPT_DIR="${NEAP_LUA_LMOD}" NEAP_MODULE_DIR="${NEAP_LUA_CMOD}"
-                            NEAP_PREFIX="${CMAKE_INSTALL_PREFIX}" NEAP_READLINE=$<BOOL:${NEAP_READLINE_FOUND}>)
+  target_compile_definitions(neap_executable PRIVATE ${neap_main_definitions})
   target_link_libraries(neap_executable PRIVATE neap_flags neap_deps neap_lua_headers
                                                 $<LINK_LIBRARY:WHOLE_ARCHIVE,${NEAP_LUA_STATIC}>)
   if(NEAP_READLINE_FOUND)
-    target_include_directories(neap_executable SYSTEM PRIVATE ${NEAP_READLINE_INCLUDE})
     target_link_libraries(neap_executable PRIVATE ${NEAP_READLINE_LIBRARY})
   endif()
   set_target_properties(neap_executable PROPERTIES OUTPUT_NAME neap ENABLE_EXPORTS ON LINKER_LANGUAGE ${NEAP_LINKER_LANGUAGE})

@@ -25,6 +25,12 @@ else()
   set(NEAP_LINKER_LANGUAGE C)
 endif()
 
+# A failing function is `return neap__fail(...)`; the analyzer has to know that this never returns NEAP_OK.
+if(NEAP_LINT)
+  target_compile_options(neap_flags INTERFACE -include ${PROJECT_SOURCE_DIR}/tools/lint.h -Wno-unused-value)
+  set_source_files_properties(engine/base/status.c PROPERTIES COMPILE_DEFINITIONS NEAP_LINT_PLAIN)
+endif()
+
 # Lua may be built as C++, whose errors pass these frames as exceptions.
 file(GLOB host_sources CONFIGURE_DEPENDS engine/host/*.c)
 set_source_files_properties(${binding_sources} ${host_sources} PROPERTIES COMPILE_OPTIONS -fexceptions)
@@ -66,6 +72,14 @@ if(cpu_sources)
   endforeach()
 endif()
 
+# The directories are relative to the prefix, which the executable finds from where it lies.
+set(NEAP_LUA_CMOD ${CMAKE_INSTALL_LIBDIR}/lua/5.4)
+set(NEAP_LUA_LMOD ${CMAKE_INSTALL_DATADIR}/lua/5.4)
+set(neap_main_definitions
+    NEAP_SCRIPT_DIR="${NEAP_LUA_LMOD}" NEAP_MODULE_DIR="${NEAP_LUA_CMOD}" NEAP_PREFIX="${CMAKE_INSTALL_PREFIX}"
+    NEAP_READLINE=$<BOOL:${NEAP_READLINE_FOUND}>)
+
 if(NEAP_LINT)
   neap_object_library(neap_main_objects ${neap_main_sources} ${lua_streams})
+  target_compile_definitions(neap_main_objects PRIVATE ${neap_main_definitions})
 endif()

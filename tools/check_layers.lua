@@ -48,7 +48,8 @@ local function check(path, line, number)
   end
 end
 
-local list = assert(io.popen("find engine kernels bindings -name '*.[ch]' -o -name '*.cpp' -o -name '*.def' | LC_ALL=C sort"))
+local FIND = "find engine kernels bindings -name '*.[ch]' -o -name '*.cpp' -o -name '*.def' | LC_ALL=C sort"
+local list = assert(io.popen(FIND))
 for path in list:lines() do
   if folder_of(path) then
     local number = 0

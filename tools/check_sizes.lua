@@ -57,7 +57,8 @@ local function check_lua(path, lines)
   end
 end
 
-local list = assert(io.popen("find engine kernels bindings scripts models tests tools -name '*.[ch]' -o -name '*.cpp' -o -name '*.lua' | LC_ALL=C sort"))
+local FIND = "find engine kernels bindings scripts models tests tools -name '*.[ch]' -o -name '*.cpp' -o -name '*.lua'"
+local list = assert(io.popen(FIND .. " | LC_ALL=C sort"))
 for path in list:lines() do
   local lines = read_lines(path)
   if #lines > MAX_FILE then complain("%s: %d lines, more than %d", path, #lines, MAX_FILE) end
