@@ -1,5 +1,6 @@
 # cmake -DNM=nm -DLIBNEAP=FILE -DMODULES=FILE,FILE -P check_exports.cmake
-# Fails when a library exports a name it should keep to itself.
+# Fails when a library exports a name it should keep to itself, or lacks one of the engine's (the modules are
+# linked with Lua's names undefined, so that the linker does not tell).
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -27,6 +28,11 @@ string(REPLACE "," ";" modules "${MODULES}")
 foreach(module IN LISTS modules)
   exports(names ${module})
   refuse(${module} "^(neap_[a-z]|luaopen_neap)" ${names})
+  execute_process(COMMAND ${NM} -D --undefined-only ${module} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^ \n]*neap_[^ \n]*" lacks "${text}")
+  if(lacks)
+    message(FATAL_ERROR "${module} lacks: ${lacks}")
+  endif()
   if(NOT "luaopen_neap" IN_LIST names)
     message(FATAL_ERROR "${module} does not export luaopen_neap")
   endif()

@@ -24,7 +24,7 @@ function(neap_library name kind map)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/engine>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_options(${name} PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/${map}"
-                      LINKER:--exclude-libs,ALL LINKER:-z,nodelete LINKER:--gc-sections)
+                      LINKER:--exclude-libs,ALL LINKER:-z,nodelete)
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE ${NEAP_LINKER_LANGUAGE}
                                            LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR}
                                            LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/${map})
@@ -37,6 +37,10 @@ add_dependencies(neap_shared neap_private_lua)
 set_target_properties(neap_shared PROPERTIES OUTPUT_NAME neap EXPORT_NAME neap VERSION ${PROJECT_VERSION}
                                              SOVERSION ${PROJECT_VERSION_MAJOR})
 set_property(TARGET neap_shared APPEND PROPERTY LINK_DEPENDS ${private_lua})
+
+if(NOT NEAP_SANITIZE) # the sanitizer's runtime comes with the program
+  target_link_options(neap_shared PRIVATE LINKER:-z,defs)
+endif()
 
 neap_library(neap_lua_shared SHARED module.map)
 set_target_properties(neap_lua_shared PROPERTIES OUTPUT_NAME neap_lua EXPORT_NAME lua VERSION ${PROJECT_VERSION}

@@ -241,17 +241,17 @@ static bool take_short(command *c, int *i) {
   const char *text = c->argv[*i];
   bool alone = text[2] == '\0';
   switch (text[1]) {
-  case 'E': c->no_environment = true; break;
-  case 'W': break;
-  case 'i': c->interactive = c->version = true; break;
-  case 'v': c->version = true; break;
-  case 'e': c->execute = true; /* fall through */
-  case 'l':
-    if (!alone) return true;
-    if (*i + 1 >= c->argc || c->argv[*i + 1][0] == '-') return refuse("'%s' needs argument%s", text, "");
-    ++*i;
-    return true;
-  default: alone = false;
+    case 'E': c->no_environment = true; break;
+    case 'W': break;
+    case 'i': c->interactive = c->version = true; break;
+    case 'v': c->version = true; break;
+    case 'e': c->execute = true; /* fall through */
+    case 'l':
+      if (!alone) return true;
+      if (*i + 1 >= c->argc || c->argv[*i + 1][0] == '-') return refuse("'%s' needs argument%s", text, "");
+      ++*i;
+      return true;
+    default: alone = false;
   }
   return alone || refuse("unrecognized option '%s'%s", text, "");
 }
