@@ -43,7 +43,7 @@ tidy() {
   rm -f build-lint.log
   # Ninja keeps what is clean, so that only what changed is read again.
   cmake --build build-lint -j "$jobs" -- -k 0 >build-lint/tidy.log 2>&1 && return
-  grep -E '(warning|error|note): ' build-lint/tidy.log
+  grep -E '(error|note): ' build-lint/tidy.log | grep -v 'note: in '
   return 1
 }
 
