@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "op/op.h"
+#include "ir/record.h"
 
 neap_graph *neap__graph_create(neap_host *h) {
   neap_graph *g = neap__calloc(h, 1, sizeof *g);
