@@ -1,0 +1,93 @@
+/* Builder calls that gradients and composites share. */
+#include "op/build.h"
+
+#include <string.h>
+
+neap_desc neap__desc_at(const neap_graph *g, neap_id v) {
+  if (v == NEAP_NONE) return (neap_desc){.dtype = NEAP_F32};
+  return g->values[v].desc;
+}
+
+neap_opt neap__opt_list(const int64_t *list, int32_t n) {
+  neap_opt o = {.set = 1, .n = (uint8_t)n};
+  if (n > 0) memcpy(o.v.list, list, (size_t)n * sizeof *list);
+  return o;
+}
+
+neap_shape neap__opt_shape(const neap_opt *opt) {
+  neap_shape s = {.ndim = opt->n};
+  memcpy(s.dim, opt->v.list, sizeof s.dim);
+  return s;
+}
+
+neap_id neap__const_like(neap_graph *g, neap_id v, double number) {
+  return neap__graph_const(g, neap__desc_at(g, v).dtype, number);
+}
+
+neap_id neap__scale(neap_graph *g, neap_id v, double number) {
+  return neap__build2(g, &neap__op_mul, v, neap__const_like(g, v, number));
+}
+
+neap_id neap__cast(neap_graph *g, neap_id v, neap_dtype dtype) {
+  if (neap__desc_at(g, v).dtype == dtype) return v;
+  return neap__build(g, &neap__op_to, &v, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dtype)});
+}
+
+neap_id neap__reshape_to(neap_graph *g, neap_id v, const neap_shape *shape) {
+  neap_desc d = neap__desc_at(g, v);
+  if (neap__shape_equal(&d.shape, shape)) return v;
+  return neap__build(g, &neap__op_reshape, &v, 1, (neap_opt[NEAP_MAX_OPTS]){neap__opt_list(shape->dim, shape->ndim)});
+}
+
+neap_id neap__insert_dim(neap_graph *g, neap_id v, int32_t dim) {
+  neap_shape s = neap__desc_at(g, v).shape;
+  if (s.ndim >= NEAP_MAX_DIMS)
+    return neap__graph_fail(g, NULL, NEAP_SHAPE, "there is no room for another dimension beside %d", s.ndim);
+  memmove(s.dim + dim + 1, s.dim + dim, (size_t)(s.ndim - dim) * sizeof *s.dim);
+  s.dim[dim] = 1;
+  s.ndim++;
+  return neap__reshape_to(g, v, &s);
+}
+
+neap_id neap__narrow_to(neap_graph *g, neap_id v, int32_t dim, int64_t start, int64_t length) {
+  return neap__build(g, &neap__op_narrow, &v, 1,
+                     (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dim), NEAP_INT(start), NEAP_INT(length)});
+}
+
+neap_id neap__reduce(neap_graph *g, const neap_op *op, neap_id v, const int64_t *dims, int32_t n, bool keepdim) {
+  return neap__build(g, op, &v, 1, (neap_opt[NEAP_MAX_OPTS]){neap__opt_list(dims, n), NEAP_INT(keepdim)});
+}
+
+neap_id neap__permute_by(neap_graph *g, neap_id v, const int64_t *dims, int32_t n) {
+  return neap__build(g, &neap__op_permute, &v, 1, (neap_opt[NEAP_MAX_OPTS]){neap__opt_list(dims, n)});
+}
+
+neap_id neap__expand_as(neap_graph *g, neap_id v, neap_id like) {
+  neap_desc a = neap__desc_at(g, v), b = neap__desc_at(g, like);
+  if (neap__shape_equal(&a.shape, &b.shape)) return v;
+  return neap__build2(g, &neap__op_expand_as, v, like);
+}
+
+neap_id neap__keep_dims(neap_graph *g, neap_id v, neap_id of, const neap_opt *dims) {
+  neap_desc d = neap__desc_at(g, of);
+  neap_shape kept = neap__reduced_shape(&d.shape, dims, true);
+  return neap__reshape_to(g, v, &kept);
+}
+
+neap_id neap__sum_to(neap_graph *g, neap_id v, const neap_desc *to) {
+  neap_desc d = neap__desc_at(g, v);
+  int64_t dims[NEAP_MAX_DIMS];
+  int32_t n = 0, lead = d.shape.ndim - to->shape.ndim;
+  for (int32_t i = 0; i < d.shape.ndim; i++)
+    if (i < lead || (to->shape.dim[i - lead] == 1 && d.shape.dim[i] != 1)) dims[n++] = i;
+  if (n) v = neap__reduce(g, &neap__op_sum, v, dims, n, lead == 0);
+  return neap__cast(g, neap__reshape_to(g, v, &to->shape), to->dtype);
+}
+
+/* A mean is divided by the number of all elements, which a trace knows: micro-batches then add their sums. */
+neap_id neap__reduce_loss(neap_graph *g, neap_id v, int64_t reduction) {
+  if (reduction == 2) return v;
+  neap_desc d = neap__desc_at(g, v);
+  neap_id sum = neap__build1(g, &neap__op_sum, v);
+  return reduction == 1 ? sum : neap__scale(g, sum, 1.0 / (double)neap__shape_count(&d.shape));
+}

@@ -1,0 +1,82 @@
+/* Broadcasting to a given shape, and to the shape of another value. */
+#include "op/build.h"
+
+static neap_status infer(neap_infer *x) {
+  const neap_shape *from = &x->in[0].shape;
+  neap_shape to = neap__opt_shape(&x->opt[0]);
+  int32_t lead = to.ndim - from->ndim;
+  char a[96], b[96];
+  bool fits = lead >= 0;
+  for (int32_t i = 0; i < to.ndim && fits; i++) {
+    if (to.dim[i] == -1 && i >= lead) to.dim[i] = from->dim[i - lead];
+    fits = to.dim[i] >= 0 && (i < lead || from->dim[i - lead] == 1 || from->dim[i - lead] == to.dim[i]);
+  }
+  if (!fits)
+    return neap__fail(x->err, NEAP_SHAPE, "shape %s does not expand to %s", neap__shape_text(from, a, sizeof a),
+                      neap__shape_text(&to, b, sizeof b));
+  x->opt[0] = neap__opt_list(to.dim, to.ndim);
+  x->out[0] = (neap_desc){x->in[0].dtype, to};
+  return NEAP_OK;
+}
+
+static neap_status infer_as(neap_infer *x) {
+  x->opt[0] = neap__opt_list(x->in[1].shape.dim, x->in[1].shape.ndim);
+  return infer(x);
+}
+
+static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
+  neap_desc d = neap__desc_at(g, n->in[0]);
+  if (need & 1) gin[0] = neap__sum_to(g, gout[0], &d);
+}
+
+static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  neap_status s;
+  if (neap__batch_settled(n, in, out, &s)) return s;
+  const neap_shape *from = &g->values[n->in[0]].desc.shape, *to = &g->values[n->out[0]].desc.shape;
+  int32_t dim = in[0].dim + to->ndim - from->ndim;
+  if (from->dim[in[0].dim] != to->dim[dim]) return NEAP_UNSUPPORTED; /* one sample spread over many places */
+  out[0] = (neap_batch){in[0].kind, dim, in[0].per};
+  return NEAP_OK;
+}
+
+/* The result has samples where the shape has them; a sum may be spread over them, as it is only read then. */
+static neap_status batch_as(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  if (in[1].kind == NEAP_B_SUM && in[0].kind == NEAP_B_CONST) {
+    out[0] = in[0];
+    return NEAP_OK;
+  }
+  return neap__batch_elementwise(g, n, in, out);
+}
+
+static const char *const samples[] = {"f32[3]; shape=2,3",         "f32[2,1]; shape=2,4", "f32[]; shape=3,2",
+                                      "f32[2,1,3]; shape=-1,4,-1", "f32[1,3]; shape=0,3", NULL};
+static const char *const as_samples[] = {"f32[3] f32[2,3]", "f32[2,1] f32[2,4]", "f32[] f32[0,2]", NULL};
+
+const neap_op neap__op_expand = {
+    .name = "expand",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {{.name = "shape", .type = NEAP_OPT_INTS, .required = true}},
+    .infer = infer,
+    .grad = grad,
+    .batch = batch,
+    .samples = samples,
+    .doc = "Repeats dimensions of size 1, and new ones in front, to the shape given; -1 keeps a size.",
+};
+
+const neap_op neap__op_expand_as = {
+    .name = "expand_as",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .shape_only = 2,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {{.name = "shape", .type = NEAP_OPT_INTS}},
+    .infer = infer_as,
+    .grad = grad,
+    .batch = batch_as,
+    .samples = as_samples,
+    .doc = "The first input repeated to the shape of the second.",
+};

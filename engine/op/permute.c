@@ -1,0 +1,81 @@
+#include "op/build.h"
+
+static neap_status infer(neap_infer *x) {
+  const neap_shape *from = &x->in[0].shape;
+  bool seen[NEAP_MAX_DIMS] = {false};
+  neap_opt *o = &x->opt[0];
+  if (o->n != from->ndim)
+    return neap__fail(x->err, NEAP_SHAPE, "%d dims are given for %d dimensions", (int)o->n, (int)from->ndim);
+  x->out[0] = x->in[0];
+  for (int32_t i = 0; i < from->ndim; i++) {
+    int32_t dim = 0;
+    neap_status s = neap__dim_resolve(o->v.list[i], from->ndim, &dim, x->err);
+    if (s != NEAP_OK) return s;
+    if (seen[dim]) return neap__fail(x->err, NEAP_INVALID, "dim %lld is given twice", (long long)o->v.list[i]);
+    seen[dim] = true;
+    o->v.list[i] = dim;
+    x->out[0].shape.dim[i] = from->dim[dim];
+  }
+  return NEAP_OK;
+}
+
+static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
+  int64_t back[NEAP_MAX_DIMS] = {0};
+  for (int32_t i = 0; i < n->opt[0].n; i++) back[n->opt[0].v.list[i]] = i;
+  if (need & 1) gin[0] = neap__permute_by(g, gout[0], back, n->opt[0].n);
+}
+
+static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  (void)g;
+  neap_status s;
+  if (neap__batch_settled(n, in, out, &s)) return s;
+  out[0] = in[0];
+  for (int32_t i = 0; i < n->opt[0].n; i++)
+    if (n->opt[0].v.list[i] == in[0].dim) out[0].dim = i;
+  return NEAP_OK;
+}
+
+static const char *const samples[] = {"f32[2,3,4]; dims=3,1,2", "f32[5,7]; dims=2,1", "f32[0,3]; dims=-1,1",
+                                      "i64[2,3,4,5]; dims=1,3,4,2", NULL};
+
+const neap_op neap__op_permute = {
+    .name = "permute",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {{.name = "dims", .type = NEAP_OPT_DIMS, .required = true}},
+    .infer = infer,
+    .grad = grad,
+    .batch = batch,
+    .samples = samples,
+    .doc = "Dimensions in another order: dimension i of the result is dimension dims[i] of the input.",
+};
+
+static neap_id swap(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  int32_t ndim = neap__desc_at(g, in[0]).shape.ndim, a = 0, b = 0;
+  neap_error err;
+  neap_status s = neap__dim_resolve(opt[0].v.i, ndim, &a, &err);
+  if (s == NEAP_OK) s = neap__dim_resolve(opt[1].v.i, ndim, &b, &err);
+  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  if (a == b) return in[0];
+  int64_t dims[NEAP_MAX_DIMS];
+  for (int32_t i = 0; i < ndim; i++) dims[i] = i == a ? b : i == b ? a : i;
+  return neap__permute_by(g, in[0], dims, ndim);
+}
+
+static const char *const transpose_samples[] = {"f32[2,3]; dim0=1; dim1=2", "f32[2,3,4]; dim0=-1; dim1=1",
+                                                "f32[0,3]; dim0=1; dim1=2", NULL};
+
+const neap_op neap__op_transpose = {
+    .name = "transpose",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "dim0", .type = NEAP_OPT_DIM, .required = true},
+             {.name = "dim1", .type = NEAP_OPT_DIM, .required = true}},
+    .expand = swap,
+    .samples = transpose_samples,
+    .doc = "Two dimensions exchanged.",
+};

@@ -1,0 +1,86 @@
+/* Sums and means over dimensions. */
+#include "op/build.h"
+
+static neap_status infer(neap_infer *x) {
+  const neap_shape *from = &x->in[0].shape;
+  neap_status s = neap__dims_resolve(&x->opt[0], from->ndim, x->err);
+  if (s != NEAP_OK) return s;
+  neap_dtype t = x->in[0].dtype;
+  x->out[0].dtype = neap__dtype_is_float(t) ? t : NEAP_I64;
+  x->out[0].shape = neap__reduced_shape(from, &x->opt[0], x->opt[1].v.i != 0);
+  return NEAP_OK;
+}
+
+static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
+  if (!(need & 1)) return;
+  neap_id d = neap__keep_dims(g, gout[0], n->in[0], &n->opt[0]);
+  gin[0] = neap__expand_as(g, d, n->in[0]);
+}
+
+/* Summing over samples is what accumulation does, whatever else a sample's entries depend on. */
+static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  bool samples = in[0].kind == NEAP_B_SAMPLE || in[0].kind == NEAP_B_MIX;
+  if (!samples || !neap__opt_has_dim(&n->opt[0], in[0].dim)) return neap__batch_reduce(g, n, in, out);
+  out[0] = (neap_batch){.kind = NEAP_B_SUM};
+  return NEAP_OK;
+}
+
+static void cost(const neap_sig *s, double *flops, double *bytes) {
+  *flops = (double)neap__shape_count(&s->in[0].desc.shape);
+  *bytes = (double)neap__desc_bytes(&s->in[0].desc) + (double)neap__desc_bytes(&s->out[0].desc);
+}
+
+static const char *const samples[] = {"f32[2,3]",         "f32[2,3,4]; dim=2", "f32[2,3,4]; dim=1,3; keepdim=true",
+                                      "f32[4,5]; dim=-1", "f32[0,3]; dim=1",   "f64[3,7]; dim=1",
+                                      "i64[2,3]; dim=2",  "bool[9]",           NULL};
+
+const neap_op neap__op_sum = {
+    .name = "sum",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .precision = NEAP_PREC_KEEP,
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},
+             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .infer = infer,
+    .grad = grad,
+    .batch = batch,
+    .cost = cost,
+    .samples = samples,
+    .doc = "Sum over the dimensions `dim` (all when left out); integers and bool give int64.",
+};
+
+static neap_id mean(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  neap_desc d = neap__desc_at(g, in[0]);
+  neap_opt o[NEAP_MAX_OPTS] = {opt[0], opt[1]};
+  neap_error err;
+  if (!neap__dtype_is_float(d.dtype))
+    return neap__graph_fail(g, op, NEAP_DTYPE, "the input is %s, expected a floating-point dtype",
+                            neap__dtype_name(d.dtype));
+  neap_status s = neap__dims_resolve(&o[0], d.shape.ndim, &err);
+  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  double count = 1;
+  for (int32_t i = 0; i < o[0].n; i++) count *= (double)d.shape.dim[o[0].v.list[i]];
+  return neap__scale(g, neap__build(g, &neap__op_sum, in, 1, o), 1.0 / count);
+}
+
+static const char *const mean_samples[] = {"f32[2,3]",
+                                           "f32[2,3,4]; dim=2",
+                                           "f32[2,3,4]; dim=1,3; keepdim=true",
+                                           "f32[4,5]; dim=-1",
+                                           "f32[3,0]; dim=1",
+                                           "f64[3,7]; dim=1",
+                                           NULL};
+
+const neap_op neap__op_mean = {
+    .name = "mean",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},
+             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .expand = mean,
+    .samples = mean_samples,
+    .doc = "Mean over the dimensions `dim` (all when left out).",
+};
