@@ -9,10 +9,10 @@ static const struct {
   uint8_t bytes, rank;
   bool is_float;
 } dtypes[NEAP_DTYPE_COUNT] = {
-    [NEAP_F32] = {"fp32", "float32", 4, 5, true},   [NEAP_F64] = {"fp64", "float64", 8, 6, true},
-    [NEAP_I64] = {"int64", NULL, 8, 3, false},      [NEAP_I32] = {"int32", NULL, 4, 2, false},
-    [NEAP_U8] = {"uint8", NULL, 1, 1, false},       [NEAP_BOOL] = {"bool", NULL, 1, 0, false},
-    [NEAP_F16] = {"fp16", "float16", 2, 4, true},   [NEAP_BF16] = {"bf16", "bfloat16", 2, 4, true},
+    [NEAP_F32] = {"fp32", "float32", 4, 5, true}, [NEAP_F64] = {"fp64", "float64", 8, 6, true},
+    [NEAP_I64] = {"int64", NULL, 8, 3, false},    [NEAP_I32] = {"int32", NULL, 4, 2, false},
+    [NEAP_U8] = {"uint8", NULL, 1, 1, false},     [NEAP_BOOL] = {"bool", NULL, 1, 0, false},
+    [NEAP_F16] = {"fp16", "float16", 2, 4, true}, [NEAP_BF16] = {"bf16", "bfloat16", 2, 4, true},
 };
 
 static bool dtype_valid(neap_dtype t) { return (unsigned)t < NEAP_DTYPE_COUNT; }
@@ -97,7 +97,8 @@ neap_status neap__broadcast(const neap_shape *a, const neap_shape *b, neap_shape
     int64_t y = back <= b->ndim ? b->dim[b->ndim - back] : 1;
     if (x != y && x != 1 && y != 1) {
       char ta[96], tb[96];
-      return neap__fail(err, NEAP_SHAPE, "shapes %s and %s do not broadcast: %lld and %lld at dimension %d from the end",
+      return neap__fail(err, NEAP_SHAPE,
+                        "shapes %s and %s do not broadcast: %lld and %lld at dimension %d from the end",
                         neap__shape_text(a, ta, sizeof ta), neap__shape_text(b, tb, sizeof tb), (long long)x,
                         (long long)y, (int)back);
     }

@@ -164,7 +164,8 @@ neap_status neap__tensor_reshape(const neap_tensor *t, const neap_shape *shape, 
     return neap__fail(err, NEAP_SHAPE, "reshape: %s does not hold as many elements as %s",
                       neap__shape_text(shape, to, sizeof to), neap__shape_text(&t->shape, from, sizeof from));
   if (!neap__tensor_dense(t))
-    return neap__fail(err, NEAP_SHAPE, "reshape: a tensor of shape %s with gaps or another order has no view of shape %s",
+    return neap__fail(err, NEAP_SHAPE,
+                      "reshape: a tensor of shape %s with gaps or another order has no view of shape %s",
                       neap__shape_text(&t->shape, from, sizeof from), neap__shape_text(shape, to, sizeof to));
   neap_tensor v = *t;
   v.shape = *shape;
