@@ -31,7 +31,6 @@ typedef struct neap_context {
   neap_program_cache *cache;
   neap_rng rng;          /* outside updates; (seed, position) is saved */
   uint64_t seed;
-  uint64_t serial;       /* last storage serial given */
   uint64_t updates;      /* committed */
   /* Asked before a refusal is passed on: frees what only garbage holds. Returns true when it may have
    * freed something. */

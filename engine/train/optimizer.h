@@ -32,10 +32,12 @@ typedef struct neap_optimizer {
   uint32_t n_segments;
   neap_hyper *groups;
   uint32_t n_groups;
-  size_t flat_bytes;
+  uint32_t room, room_groups; /* of the two arrays */
+  size_t flat_bytes;        /* of each moment buffer, and of a gradient block */
   neap_storage *moments[2];
-  int64_t step; /* committed updates */
-  struct neap_optimizer_kernels *kernels;
+  neap_storage *hyper;      /* device-resident settings: fp64[16] a group, then one fp64 for the norm */
+  int64_t step;             /* committed updates */
+  struct neap_optimizer_pass *all; /* every segment, for neap__optimizer_apply */
 } neap_optimizer;
 
 /* params: dense fp32 parameter tensors, each once; group[i] < n_groups. Parameters that live alone move into
@@ -46,9 +48,17 @@ neap_status neap__optimizer_create(neap_context *c, neap_optimizer_kind kind, co
 void neap__optimizer_destroy(neap_optimizer *o);
 int64_t neap__optimizer_find(const neap_optimizer *o, const neap_storage *s); /* segment, or -1 */
 
-/* Sum of squares over the gradient block of the segments whose bit in `present` is set. */
-neap_status neap__optimizer_norm(neap_optimizer *o, const void *grads, const uint8_t *present, double *out, neap_error *err);
-/* One update in place: takes no memory and cannot be refused. Gradients are multiplied by scale first. */
+/* The launches of one update over the segments whose byte in `present` is not 0 (NULL: all), prepared so that
+ * running them takes no memory and cannot be refused. */
+typedef struct neap_optimizer_pass neap_optimizer_pass;
+neap_status neap__optimizer_pass_create(neap_optimizer *o, const uint8_t *present, neap_optimizer_pass **out, neap_error *err);
+void neap__optimizer_pass_destroy(neap_optimizer_pass *p);
+/* grads: the gradient block, segments at their offsets. Euclidean norm of all of it. */
+neap_status neap__optimizer_pass_norm(neap_optimizer_pass *p, const void *grads, double *out, neap_error *err);
+/* One update in place; gradients are multiplied by scale first. Counts the step. */
+neap_status neap__optimizer_pass_apply(neap_optimizer_pass *p, const void *grads, double scale, neap_error *err);
+
+/* For loops of one's own: prepares the pass at the first call, and again when `present` changes. */
 neap_status neap__optimizer_apply(neap_optimizer *o, const void *grads, const uint8_t *present, double scale, neap_error *err);
 
 #endif

@@ -1,0 +1,240 @@
+/* Running a program: no memory is taken, and work can stop after any task and go on later. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/plan.h"
+
+static neap_status check_captures(const neap_program *p, neap_error *err) {
+  for (uint32_t i = 0; i < p->graph->n_captures; i++)
+    if (!p->captures[i].storage || p->captures[i].storage->closed)
+      return neap__fail(err, NEAP_CLOSED, "a tensor that this program uses (capture %u) was closed", i + 1);
+  return NEAP_OK;
+}
+
+static neap_status write_constant(neap_backend *b, char *to, neap_dtype dtype, double number, neap_error *err) {
+  union {
+    float f;
+    double d;
+    int64_t l;
+    int32_t i;
+    uint8_t u;
+  } v;
+  memset(&v, 0, sizeof v);
+  switch (dtype) {
+    case NEAP_F32: v.f = (float)number; break;
+    case NEAP_F64: v.d = number; break;
+    case NEAP_I64: v.l = (int64_t)number; break;
+    case NEAP_I32: v.i = (int32_t)number; break;
+    case NEAP_BOOL: v.u = number != 0; break;
+    default: v.u = (uint8_t)number; break;
+  }
+  return b->vt->copy(b, to, &v, neap__dtype_size(dtype), NEAP_COPY_IN, err);
+}
+
+static neap_status write_constants(neap_run *r, neap_error *err) {
+  neap_program *p = r->program;
+  for (uint32_t v = 0; v < p->n_values; v++) {
+    const neap_pvalue *c = &p->values[v];
+    if (!c->constant) continue;
+    neap_status s = write_constant(p->ctx->backend, r->base + c->offset, c->desc.dtype, c->number, err);
+    if (s != NEAP_OK) return s;
+  }
+  return NEAP_OK;
+}
+
+neap_status neap__run_begin(neap_run *r, neap_program *p, neap_arena *a, const void *const *inputs, void *const *outputs,
+                            neap_error *err) {
+  neap_status s = check_captures(p, err);
+  if (s != NEAP_OK) return s;
+  memset(r, 0, sizeof *r);
+  s = neap__arena_take(a, r, p->arena_bytes, err);
+  if (s != NEAP_OK) return s;
+  r->program = p;
+  r->arena = a;
+  r->base = a->base;
+  r->inputs = inputs;
+  r->outputs = outputs;
+  r->done = p->n_segments == 0;
+  s = write_constants(r, err);
+  if (s != NEAP_OK) neap__run_end(r);
+  return s;
+}
+
+void neap__run_end(neap_run *r) {
+  if (r->arena) neap__arena_return(r->arena, r);
+  r->arena = NULL;
+  r->done = true;
+}
+
+static char *resolve(const neap_run *r, uint32_t value) {
+  const neap_program *p = r->program;
+  const neap_pvalue *v = &p->values[value];
+  while (p->values[value].root != value) value = p->values[value].root;
+  const neap_pvalue *root = &p->values[value];
+  size_t skip = (size_t)((int64_t)r->micro * p->micro) * v->sample_bytes;
+  switch (root->ref) {
+    case NEAP_REF_INPUT: return (char *)(uintptr_t)r->inputs[root->index] + skip;
+    case NEAP_REF_CAPTURE: return neap__tensor_data(&p->captures[root->index]);
+    case NEAP_REF_OUTPUT: return (char *)r->outputs[root->index] + skip;
+    default: return r->base + root->offset;
+  }
+}
+
+static void fill_launch(const neap_run *r, const neap_step *s, neap_launch *l) {
+  void **at = r->program->pointers;
+  for (uint32_t i = 0; i < s->n_in + s->n_out; i++) at[i] = resolve(r, s->in[i]);
+  l->in = at;
+  l->out = at + s->n_in;
+  l->workspace = s->workspace ? r->base + s->ws_offset : NULL;
+  l->fault = &((neap_run *)(uintptr_t)r)->fault;
+  l->flags = r->micro == 0 ? NEAP_LAUNCH_FIRST : 0;
+}
+
+static bool in_tail(const neap_run *r) {
+  const neap_program *p = r->program;
+  return p->tail && p->segments[r->segment].loop && (int64_t)r->micro == p->n_micro - 1;
+}
+
+static const neap_kernel *current(const neap_run *r) {
+  const neap_step *s = &r->program->steps[r->step];
+  return in_tail(r) ? s->tail : s->kernel;
+}
+
+/* On to the next step, micro-batch or segment. */
+static void advance(neap_run *r) {
+  const neap_program *p = r->program;
+  const neap_segment_range *seg = &p->segments[r->segment];
+  r->phase = r->task = 0;
+  if (++r->step < seg->end) return;
+  if (seg->loop && (int64_t)r->micro + 1 < p->n_micro) {
+    r->micro++;
+    r->step = seg->begin;
+    return;
+  }
+  r->micro = 0;
+  if (++r->segment == p->n_segments)
+    r->done = true;
+  else
+    r->step = p->segments[r->segment].begin;
+}
+
+static neap_status complete(const neap_step *s, neap_status st, neap_error *err) {
+  if (err && !err->op[0]) snprintf(err->op, sizeof err->op, "%s", s->op->name);
+  if (err && !err->where[0]) snprintf(err->where, sizeof err->where, "%s", s->where);
+  return st;
+}
+
+static neap_status fault(neap_run *r, const neap_step *s, neap_error *err) {
+  const neap_fault *f = &r->fault;
+  if (f->code == NEAP_RANGE)
+    neap__fail(err, NEAP_RANGE, "row %lld holds %lld, expected 0 to %lld", (long long)f->row + 1, (long long)f->value,
+               (long long)f->limit - 1);
+  else
+    neap__fail(err, (neap_status)f->code, "bad data in row %lld: %lld", (long long)f->row + 1, (long long)f->value);
+  return complete(s, (neap_status)f->code, err);
+}
+
+static neap_status run_whole_step(neap_run *r, neap_error *err) {
+  const neap_program *p = r->program;
+  const neap_step *s = &p->steps[r->step];
+  const neap_kernel *k = current(r);
+  neap_backend *b = p->ctx->backend;
+  neap_launch l;
+  fill_launch(r, s, &l);
+  for (; r->phase < k->n_phases; r->phase++) {
+    if (r->task < k->tasks[r->phase]) {
+      neap_status st = b->vt->launch(b, k, &l, r->phase, r->task, k->tasks[r->phase] - r->task, err);
+      if (st != NEAP_OK) return complete(s, st, err);
+    }
+    r->task = 0;
+  }
+  if (r->fault.code) return fault(r, s, err);
+  advance(r);
+  return NEAP_OK;
+}
+
+/* Seconds of one task of the phase: measured when it has run before, predicted otherwise. */
+static double task_seconds(const neap_step *s, const neap_kernel *k, uint32_t phase) {
+  if (s->seconds[phase] > 0) return s->seconds[phase];
+  double tasks = 0;
+  for (uint32_t i = 0; i < k->n_phases; i++) tasks += k->tasks[i];
+  return tasks > 0 ? k->seconds / tasks : 0;
+}
+
+static double next_task(const neap_run *r) { return task_seconds(&r->program->steps[r->step], current(r), r->phase); }
+
+double neap__run_next_seconds(const neap_run *r) { return r->done || !r->program ? 0 : next_task(r); }
+
+/* Remembers the slow side of what is seen, so that predictions err towards stopping early. */
+static void learn(neap_step *s, uint32_t phase, double seconds) {
+  double *m = &s->seconds[phase];
+  if (*m <= 0 || seconds > *m)
+    *m = *m <= 0 ? seconds : 0.5 * *m + 0.5 * seconds;
+  else
+    *m = 0.95 * *m + 0.05 * seconds;
+}
+
+/* Launches what of the phase fits into `left` seconds (at least a task when `must`). */
+static neap_status run_some(neap_run *r, double left, bool must, bool *stopped, neap_error *err) {
+  neap_program *p = r->program;
+  neap_step *s = &p->steps[r->step];
+  const neap_kernel *k = current(r);
+  neap_backend *b = p->ctx->backend;
+  uint32_t remaining = k->tasks[r->phase] - r->task, width = neap__threads_width(p->ctx->threads);
+  double each = task_seconds(s, k, r->phase);
+  double rounds = each > 0 ? floor(left / each) : remaining;
+  double room = rounds * width;
+  uint32_t n = room >= remaining ? remaining : (uint32_t)room;
+  if (remaining && n == 0) {
+    if (!must) return *stopped = true, NEAP_OK;
+    n = 1;
+  }
+  if (n) {
+    neap_launch l;
+    fill_launch(r, s, &l);
+    double t0 = neap__clock();
+    neap_status st = b->vt->launch(b, k, &l, r->phase, r->task, n, err);
+    if (st != NEAP_OK) return complete(s, st, err);
+    learn(s, r->phase, (neap__clock() - t0) / (double)((n + width - 1) / width));
+    r->task += n;
+  }
+  if (r->task < k->tasks[r->phase]) return NEAP_OK;
+  r->task = 0;
+  if (++r->phase < k->n_phases) return NEAP_OK;
+  if (r->fault.code) return fault(r, s, err);
+  advance(r);
+  return NEAP_OK;
+}
+
+neap_status neap__run_step(neap_run *r, double seconds, neap_error *err) {
+  neap_status s = NEAP_OK;
+  if (isinf(seconds)) {
+    while (!r->done && s == NEAP_OK) s = run_whole_step(r, err);
+    if (s == NEAP_OK) s = r->program->ctx->backend->vt->wait(r->program->ctx->backend, err);
+    return s;
+  }
+  double end = neap__clock() + seconds;
+  bool must = true, stopped = false;
+  while (!r->done && !stopped && s == NEAP_OK) {
+    s = run_some(r, end - neap__clock(), must, &stopped, err);
+    must = false;
+  }
+  return s;
+}
+
+void *neap__run_output(const neap_run *r, uint32_t output) {
+  const neap_program *p = r->program;
+  return r->base + p->values[p->output_values[output]].offset;
+}
+
+void *neap__run_gradients(const neap_run *r) { return r->base; }
+
+neap_status neap__program_run(neap_program *p, const void *const *inputs, void *const *outputs, neap_error *err) {
+  neap_run r;
+  neap_status s = neap__run_begin(&r, p, &p->ctx->infer, inputs, outputs, err);
+  if (s != NEAP_OK) return s;
+  s = neap__run_step(&r, INFINITY, err);
+  neap__run_end(&r);
+  return s;
+}

@@ -1,0 +1,221 @@
+/* The launches of one optimizer step: one for each run of segments that lie side by side and share their
+ * settings. */
+#include <math.h>
+#include <string.h>
+
+#include "op/op.h"
+#include "train/optimizer.h"
+
+#define HYPER 16u
+
+typedef struct part {
+  neap_kernel *kernel;
+  void *workspace;      /* NULL when the kernel wants none */
+  size_t offset;        /* into gradients and moments */
+  uint32_t segment;     /* the first */
+  uint32_t group;
+  int64_t count;
+} part;
+
+struct neap_optimizer_pass {
+  neap_optimizer *o;
+  part *steps, *norms;
+  uint32_t n_steps, n_norms, room;
+  uint8_t *present;
+  neap_storage *workspace;
+};
+
+static neap_status nomem(neap_error *err) {
+  return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for an optimizer");
+}
+
+static bool is_present(const neap_optimizer_pass *p, uint32_t i) {
+  return p->present[i] && p->o->segments[i].count > 0;
+}
+
+static const char *param_at(const neap_optimizer *o, uint32_t i) { return o->segments[i].param->data; }
+
+/* Gaps between segments belong to nobody: stepping over them along with their neighbours does no harm. */
+static bool continues(const neap_optimizer *o, uint32_t i) {
+  const neap_segment *a = &o->segments[i], *b = &o->segments[i + 1];
+  return a->group == b->group && a->param->parent && a->param->parent == b->param->parent &&
+         param_at(o, i + 1) - param_at(o, i) == (ptrdiff_t)(b->offset - a->offset);
+}
+
+static void cut(neap_optimizer_pass *p) {
+  const neap_optimizer *o = p->o;
+  for (uint32_t i = 0; i < o->n_segments; i++) {
+    if (!is_present(p, i)) continue;
+    const neap_segment *s = &o->segments[i];
+    p->norms[p->n_norms++] = (part){.offset = s->offset, .segment = i, .group = s->group, .count = s->count};
+    part *last = p->n_steps ? &p->steps[p->n_steps - 1] : NULL;
+    if (last && i > 0 && is_present(p, i - 1) && continues(o, i - 1))
+      last->count = (int64_t)((s->offset - last->offset) / 4) + s->count;
+    else
+      p->steps[p->n_steps++] = (part){.offset = s->offset, .segment = i, .group = s->group, .count = s->count};
+  }
+}
+
+static const neap_op *step_op(const neap_optimizer *o) {
+  if (o->kind == NEAP_ADAM) return &neap__op_adam_step;
+  return o->n_moments ? &neap__op_sgd_step : &neap__op_sgd_plain_step;
+}
+
+static neap_status prepare(neap_optimizer_pass *p, const neap_op *op, part *q, neap_error *err) {
+  neap_operand ops[10];
+  memset(ops, 0, sizeof ops);
+  uint32_t n_in = op->min_in, n_out = op->n_out;
+  bool norm = op == &neap__op_sumsq;
+  for (uint32_t i = 0; i < n_in + n_out; i++)
+    ops[i].desc = (neap_desc){.dtype = NEAP_F32, .shape = {.ndim = 1, .dim = {q->count}}};
+  if (norm)
+    ops[1].desc = (neap_desc){.dtype = NEAP_F64};
+  else
+    ops[n_in - 1].desc = (neap_desc){.dtype = NEAP_F64, .shape = {.ndim = 1, .dim = {HYPER}}};
+  neap_opt none[NEAP_MAX_OPTS];
+  memset(none, 0, sizeof none);
+  neap_sig sig = {.op = op, .opt = none, .n_in = n_in, .n_out = n_out, .in = ops, .out = ops + n_in, .slab = 1};
+  neap_backend *b = p->o->ctx->backend;
+  return b->vt->prepare(b, &sig, &q->kernel, err);
+}
+
+static neap_status prepare_all(neap_optimizer_pass *p, neap_error *err) {
+  neap_status s = NEAP_OK;
+  size_t most = 0;
+  for (uint32_t i = 0; s == NEAP_OK && i < p->n_steps; i++) s = prepare(p, step_op(p->o), &p->steps[i], err);
+  for (uint32_t i = 0; s == NEAP_OK && i < p->n_norms; i++) s = prepare(p, &neap__op_sumsq, &p->norms[i], err);
+  if (s != NEAP_OK) return s;
+  for (uint32_t i = 0; i < p->n_steps; i++)
+    if (p->steps[i].kernel->workspace > most) most = p->steps[i].kernel->workspace;
+  for (uint32_t i = 0; i < p->n_norms; i++)
+    if (p->norms[i].kernel->workspace > most) most = p->norms[i].kernel->workspace;
+  if (!most) return NEAP_OK;
+  return neap__storage_create(&p->o->ctx->host, p->o->ctx->memory, most, NEAP_OWNER_WORKSPACE, &p->workspace, err);
+}
+
+neap_status neap__optimizer_pass_create(neap_optimizer *o, const uint8_t *present, neap_optimizer_pass **out, neap_error *err) {
+  neap_host *h = &o->ctx->host;
+  neap_optimizer_pass *p = neap__calloc(h, 1, sizeof *p);
+  if (!p) return nomem(err);
+  p->o = o;
+  p->room = o->n_segments + 1;
+  p->steps = neap__calloc(h, p->room, sizeof *p->steps);
+  p->norms = neap__calloc(h, p->room, sizeof *p->norms);
+  p->present = neap__calloc(h, p->room, 1);
+  neap_status s = p->steps && p->norms && p->present ? NEAP_OK : nomem(err);
+  if (s == NEAP_OK) {
+    for (uint32_t i = 0; i < o->n_segments; i++) p->present[i] = present ? present[i] : 1;
+    cut(p);
+    s = prepare_all(p, err);
+  }
+  if (s != NEAP_OK) {
+    neap__optimizer_pass_destroy(p);
+    return s;
+  }
+  *out = p;
+  return NEAP_OK;
+}
+
+void neap__optimizer_pass_destroy(neap_optimizer_pass *p) {
+  if (!p) return;
+  neap_host *h = &p->o->ctx->host;
+  neap_backend *b = p->o->ctx->backend;
+  for (uint32_t i = 0; i < p->n_steps; i++)
+    if (p->steps[i].kernel) b->vt->kernel_free(b, p->steps[i].kernel);
+  for (uint32_t i = 0; i < p->n_norms; i++)
+    if (p->norms[i].kernel) b->vt->kernel_free(b, p->norms[i].kernel);
+  neap__storage_drop(p->workspace);
+  neap__free(h, p->steps, p->room * sizeof *p->steps);
+  neap__free(h, p->norms, p->room * sizeof *p->norms);
+  neap__free(h, p->present, p->room);
+  neap__free(h, p, sizeof *p);
+}
+
+static neap_status launch(neap_optimizer_pass *p, const part *q, void **at, uint32_t n_in, neap_error *err) {
+  neap_backend *b = p->o->ctx->backend;
+  neap_fault fault = {0};
+  neap_launch l = {.in = at, .out = at + n_in, .fault = &fault, .flags = NEAP_LAUNCH_FIRST};
+  l.workspace = p->workspace ? p->workspace->data : NULL;
+  for (uint32_t ph = 0; ph < q->kernel->n_phases; ph++) {
+    neap_status s = b->vt->launch(b, q->kernel, &l, ph, 0, q->kernel->tasks[ph], err);
+    if (s != NEAP_OK) return s;
+  }
+  return NEAP_OK;
+}
+
+neap_status neap__optimizer_pass_norm(neap_optimizer_pass *p, const void *grads, double *out, neap_error *err) {
+  neap_optimizer *o = p->o;
+  neap_backend *b = o->ctx->backend;
+  char *where = (char *)o->hyper->data + o->n_groups * HYPER * sizeof(double);
+  double total = 0;
+  for (uint32_t i = 0; i < p->n_norms; i++) {
+    void *at[2] = {(char *)(uintptr_t)grads + p->norms[i].offset, where};
+    double sum = 0;
+    neap_status s = launch(p, &p->norms[i], at, 1, err);
+    if (s == NEAP_OK) s = b->vt->copy(b, &sum, where, sizeof sum, NEAP_COPY_OUT, err);
+    if (s != NEAP_OK) return s;
+    total += sum;
+  }
+  *out = sqrt(total);
+  return NEAP_OK;
+}
+
+/* The layouts of `hyper` are those of the step ops. */
+static void fill_hyper(const neap_optimizer *o, const neap_hyper *g, double scale, double *h) {
+  memset(h, 0, HYPER * sizeof *h);
+  h[0] = g->lr;
+  if (o->kind == NEAP_SGD) {
+    h[1] = g->momentum;
+    h[2] = g->weight_decay;
+    h[3] = g->nesterov;
+    h[4] = scale;
+    h[5] = g->maximize;
+    return;
+  }
+  h[1] = g->beta1;
+  h[2] = g->beta2;
+  h[3] = g->eps;
+  h[4] = g->weight_decay;
+  h[5] = g->decoupled;
+  h[6] = 1 - pow(g->beta1, (double)o->step + 1);
+  h[7] = 1 - pow(g->beta2, (double)o->step + 1);
+  h[8] = g->maximize ? -scale : scale;
+}
+
+neap_status neap__optimizer_pass_apply(neap_optimizer_pass *p, const void *grads, double scale, neap_error *err) {
+  neap_optimizer *o = p->o;
+  neap_backend *b = o->ctx->backend;
+  neap_status s = NEAP_OK;
+  for (uint32_t g = 0; s == NEAP_OK && g < o->n_groups; g++) {
+    double h[HYPER];
+    fill_hyper(o, &o->groups[g], scale, h);
+    s = b->vt->copy(b, (char *)o->hyper->data + g * sizeof h, h, sizeof h, NEAP_COPY_IN, err);
+  }
+  for (uint32_t i = 0; s == NEAP_OK && i < p->n_steps; i++) {
+    const part *q = &p->steps[i];
+    void *at[10];
+    uint32_t n = 0;
+    at[n++] = o->segments[q->segment].param->data;
+    at[n++] = (char *)(uintptr_t)grads + q->offset;
+    for (uint32_t m = 0; m < o->n_moments; m++) at[n++] = (char *)o->moments[m]->data + q->offset;
+    at[n++] = (char *)o->hyper->data + q->group * HYPER * sizeof(double);
+    uint32_t n_in = n;
+    at[n++] = at[0];
+    for (uint32_t m = 0; m < o->n_moments; m++) at[n++] = at[2 + m];
+    s = launch(p, q, at, n_in, err);
+  }
+  if (s == NEAP_OK) o->step++;
+  return s;
+}
+
+neap_status neap__optimizer_apply(neap_optimizer *o, const void *grads, const uint8_t *present, double scale, neap_error *err) {
+  bool same = o->all != NULL;
+  for (uint32_t i = 0; same && i < o->n_segments; i++) same = !o->all->present[i] == !(present ? present[i] : 1);
+  if (!same) {
+    neap__optimizer_pass_destroy(o->all);
+    o->all = NULL;
+    neap_status s = neap__optimizer_pass_create(o, present, &o->all, err);
+    if (s != NEAP_OK) return s;
+  }
+  return neap__optimizer_pass_apply(o->all, grads, scale, err);
+}
