@@ -120,6 +120,8 @@ struct neap_op {
   const char *doc; /* one sentence for the reference pages, with the source of what it computes */
 };
 
+static inline bool neap__shape_only(const neap_op *op, uint32_t i) { return i < 8 && (op->shape_only >> i & 1); }
+
 /* Fills opt[] with defaults; `given` may be NULL. Refuses missing required ones and values out of range. */
 neap_status neap__opts_complete(const neap_op *op, const neap_opt *given, neap_opt *opt, neap_error *err);
 
