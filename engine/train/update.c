@@ -224,12 +224,6 @@ void neap__update_forecast(const neap_update *u, neap_update_forecast *out) {
   if (u->program) forecast(u, u->program, out);
 }
 
-void neap__update_memory(const neap_update *u, neap_update_memory *out) {
-  neap_update_forecast f;
-  neap__update_forecast(u, &f);
-  *out = f.memory;
-}
-
 static neap_status need_plan(const neap_update *u, neap_error *err) {
   return u->program ? NEAP_OK : neap__fail(err, NEAP_INVALID, "the update has no plan yet");
 }
@@ -237,8 +231,8 @@ static neap_status need_plan(const neap_update *u, neap_error *err) {
 neap_status neap__update_reserve(neap_update *u, neap_error *err) {
   neap_status s = need_plan(u, err);
   if (s != NEAP_OK || u->running) return s;
-  neap_update_memory m;
-  neap__update_memory(u, &m);
+  neap_program_memory m;
+  neap__program_memory(u->program, &m);
   s = neap__arena_take(&u->ctx->train, u, (size_t)m.arena, err);
   if (s == NEAP_OK) neap__arena_return(&u->ctx->train, u);
   return s;
