@@ -82,14 +82,9 @@ static level best_level(void) {
 
 /* Without an engine of oneDNN the portable kernels serve; without memory for one, nothing does. */
 static neap_status open_library(neap_cpu *b, neap_error *err) {
-#if NEAP_ONEDNN
-  neap_status s = neap__dnn_open(&b->dnn, err);
+  const neap_status s = neap__dnn_open(&b->dnn, err);
   if (s == NEAP_UNSUPPORTED) neap__error_clear(err);
   return s == NEAP_UNSUPPORTED ? NEAP_OK : s;
-#else
-  (void)b, (void)err;
-  return NEAP_OK;
-#endif
 }
 
 static neap_status open_cpu(const neap_backend_config *c, neap_backend **out, neap_error *err) {
@@ -118,9 +113,7 @@ static neap_status open_cpu(const neap_backend_config *c, neap_backend **out, ne
 
 static void close_cpu(neap_backend *base) {
   neap_cpu *b = (neap_cpu *)base;
-#if NEAP_ONEDNN
   neap__dnn_close(b->dnn);
-#endif
   neap__free(b->host, b, sizeof *b);
 }
 
@@ -130,10 +123,8 @@ static void info_cpu(neap_backend *base, neap_backend_info *out) {
   memset(out, 0, sizeof *out);
   snprintf(out->device, sizeof out->device, "cpu");
   snprintf(out->description, sizeof out->description, "cpu %s", b->level);
-#if NEAP_ONEDNN
   if (b->dnn)
     snprintf(out->description, sizeof out->description, "cpu %s, oneDNN %s", b->level, neap__dnn_version());
-#endif
   out->memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
   out->host_memory = true;
 }

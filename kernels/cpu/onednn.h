@@ -26,14 +26,16 @@ typedef struct neap_dnn_shape {
   int bias;
 } neap_dnn_shape;
 
+#if NEAP_ONEDNN
 /* NULL with NEAP_UNSUPPORTED when the library has no engine, NEAP_NOMEM when it found no memory. */
 neap_status neap__dnn_open(neap_dnn **out, neap_error *err);
 void neap__dnn_close(neap_dnn *d); /* NULL is nothing */
 const char *neap__dnn_version(void); /* "2.6.3" */
 
-/* A primitive that `width` threads may run at once. NEAP_UNSUPPORTED: the library has none for this shape. */
-neap_status neap__dnn_conv_create(neap_dnn *d, const neap_dnn_shape *s, uint32_t width, neap_dnn_conv **out,
-                                  neap_error *err);
+/* A primitive that `width` threads may run at once. like: one whose order of weights it shares, or NULL.
+ * NEAP_UNSUPPORTED: the library has none for this shape. */
+neap_status neap__dnn_conv_create(neap_dnn *d, const neap_dnn_shape *s, uint32_t width, const neap_dnn_conv *like,
+                                  neap_dnn_conv **out, neap_error *err);
 void neap__dnn_conv_destroy(neap_dnn_conv *c); /* NULL is nothing */
 
 /* Bytes of scratchpad one thread needs, and of the weights in the primitive's own order; 0 in the latter
@@ -52,6 +54,36 @@ neap_status neap__dnn_conv_run(const neap_dnn_conv *c, uint32_t thread, void *x,
  * team is ever formed. Kernels call these around a task. */
 int neap__dnn_enter(void);
 void neap__dnn_leave(int before);
+
+#else /* built without it: there is no engine, and of a NULL engine nothing comes */
+
+static inline neap_status neap__dnn_open(neap_dnn **out, neap_error *err) {
+  *out = NULL;
+  return neap__fail(err, NEAP_UNSUPPORTED, "built without oneDNN");
+}
+static inline void neap__dnn_close(neap_dnn *d) { (void)d; }
+static inline const char *neap__dnn_version(void) { return ""; }
+static inline neap_status neap__dnn_conv_create(neap_dnn *d, const neap_dnn_shape *s, uint32_t width,
+                                                const neap_dnn_conv *like, neap_dnn_conv **out, neap_error *err) {
+  (void)d, (void)s, (void)width, (void)like;
+  *out = NULL;
+  return neap__fail(err, NEAP_UNSUPPORTED, "built without oneDNN");
+}
+static inline void neap__dnn_conv_destroy(neap_dnn_conv *c) { (void)c; }
+static inline size_t neap__dnn_conv_scratch(const neap_dnn_conv *c) { return (void)c, (size_t)0; }
+static inline size_t neap__dnn_conv_weights(const neap_dnn_conv *c) { return (void)c, (size_t)0; }
+static inline neap_status neap__dnn_conv_reorder(const neap_dnn_conv *c, uint32_t thread, const void *from, void *to) {
+  (void)c, (void)thread, (void)from, (void)to;
+  return NEAP_UNSUPPORTED;
+}
+static inline neap_status neap__dnn_conv_run(const neap_dnn_conv *c, uint32_t thread, void *x, void *w, void *b,
+                                             void *y, void *scratch) {
+  (void)c, (void)thread, (void)x, (void)w, (void)b, (void)y, (void)scratch;
+  return NEAP_UNSUPPORTED;
+}
+static inline int neap__dnn_enter(void) { return 1; }
+static inline void neap__dnn_leave(int before) { (void)before; }
+#endif
 
 #ifdef __cplusplus
 }
