@@ -29,10 +29,12 @@ static neap_status check(const neap_infer *x, const neap_desc *scores, const nea
   return NEAP_OK;
 }
 
-/* (scores, target) -> loss of each place [, log of the sum of exp of its scores] */
+/* (scores, target) -> loss of each place [, log of the sum of exp of its scores, as fp64: a large common part
+ * of the scores then costs the softmax no digits] */
 static neap_status infer(neap_infer *x) {
   neap_status s = check(x, &x->in[0], &x->in[1]);
-  for (uint32_t o = 0; s == NEAP_OK && o < x->n_out; o++) x->out[o] = (neap_desc){x->in[0].dtype, x->in[1].shape};
+  for (uint32_t o = 0; s == NEAP_OK && o < x->n_out; o++)
+    x->out[o] = (neap_desc){o ? NEAP_F64 : x->in[0].dtype, x->in[1].shape};
   return s;
 }
 
@@ -54,8 +56,10 @@ static void grad_softmax_nll(neap_graph *g, const neap_node *n, const neap_id *g
   if (gout[0] != NEAP_NONE)
     sum = neap__build(g, &neap__op_softmax_nll_grad, (neap_id[]){gout[0], x, n->in[1], lse}, 4, n->opt);
   if (gout[1] != NEAP_NONE) {
-    neap_id p = neap__build1(g, &neap__op_exp, neap__build2(g, &neap__op_sub, x, at_classes(g, lse, x)));
-    neap_id more = neap__build2(g, &neap__op_mul, p, at_classes(g, gout[1], x));
+    neap_dtype t = neap__desc_at(g, x).dtype;
+    neap_id shifted = neap__build2(g, &neap__op_sub, x, at_classes(g, neap__cast(g, lse, t), x));
+    neap_id more = neap__build2(g, &neap__op_mul, neap__build1(g, &neap__op_exp, shifted),
+                                at_classes(g, neap__cast(g, gout[1], t), x));
     sum = sum == NEAP_NONE ? more : neap__build2(g, &neap__op_add, sum, more);
   }
   gin[0] = sum;
@@ -127,8 +131,8 @@ static const char *const smooth_samples[] = {"f32[3,5] i64[3]:below=5",
 static const char *const back_samples[] = {"f32[3] f32[3,5] i64[3]:below=5", "f32[2,3] f32[2,4,3] i64[2,3]:below=4",
                                            "f32[0] f32[0,5] i64[0]", "f64[3] f64[3,5] i64[3]:below=5", NULL};
 static const char *const softmax_back_samples[] = {
-    "f32[3] f32[3,5] i64[3]:below=5 f32[3]:positive", "f32[2,3] f32[2,4,3] i64[2,3]:below=4 f32[2,3]:positive",
-    "f32[0] f32[0,5] i64[0] f32[0]", "f64[3] f64[3,5] i64[3]:below=5 f64[3]:positive", NULL};
+    "f32[3] f32[3,5] i64[3]:below=5 f64[3]:positive", "f32[2,3] f32[2,4,3] i64[2,3]:below=4 f64[2,3]:positive",
+    "f32[0] f32[0,5] i64[0] f64[0]", "f64[3] f64[3,5] i64[3]:below=5 f64[3]:positive", NULL};
 
 #define CLASS_OP(op_name, inputs, outputs, rule_infer, gradient, rule_batch, shapes, cases, text)                    \
   {                                                                                                                  \
@@ -168,7 +172,8 @@ static neap_id smooth(neap_graph *g, const neap_id *in, neap_id nll, neap_id lse
   neap_desc x = neap__desc_at(g, in[0]);
   int64_t dim = class_dim(&x.shape);
   neap_id sum = neap__reduce(g, &neap__op_sum, in[0], &dim, 1, false);
-  neap_id uniform = neap__build2(g, &neap__op_sub, lse, neap__scale(g, sum, 1.0 / (double)x.shape.dim[dim]));
+  neap_id uniform =
+      neap__build2(g, &neap__op_sub, neap__cast(g, lse, x.dtype), neap__scale(g, sum, 1.0 / (double)x.shape.dim[dim]));
   if (ignore->set) uniform = neap__build2(g, &neap__op_mul, uniform, counted(g, in[1], ignore, x.dtype));
   return neap__build2(g, &neap__op_add, neap__scale(g, nll, 1 - s), neap__scale(g, uniform, s));
 }

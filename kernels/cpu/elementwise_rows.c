@@ -1,0 +1,190 @@
+/* Every row of elementwise.def as a loop in each dtype it computes in. fp32 has a loop for each pattern of
+ * dense and single inputs, so that the compiler sees vectors; the others step through both alike. */
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/vmath.h"
+
+/* --- what the formulas are written with --- */
+NEAP_INLINE float add_f(float a, float b) { return a + b; }
+NEAP_INLINE float sub_f(float a, float b) { return a - b; }
+NEAP_INLINE float mul_f(float a, float b) { return a * b; }
+NEAP_INLINE float neg_f(float a) { return -a; }
+NEAP_INLINE double add_d(double a, double b) { return a + b; }
+NEAP_INLINE double sub_d(double a, double b) { return a - b; }
+NEAP_INLINE double mul_d(double a, double b) { return a * b; }
+NEAP_INLINE double neg_d(double a) { return -a; }
+/* Integers wrap around: unsigned arithmetic is defined to, and its low bits are the same. */
+NEAP_INLINE int64_t add_l(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+NEAP_INLINE int64_t sub_l(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+NEAP_INLINE int64_t mul_l(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+NEAP_INLINE int64_t neg_l(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
+NEAP_INLINE int32_t add_i(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
+NEAP_INLINE int32_t sub_i(int32_t a, int32_t b) { return (int32_t)((uint32_t)a - (uint32_t)b); }
+NEAP_INLINE int32_t mul_i(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
+NEAP_INLINE int32_t neg_i(int32_t a) { return (int32_t)(0 - (uint32_t)a); }
+NEAP_INLINE int isnan_f(float a) { return a != a; }
+NEAP_INLINE int isnan_d(double a) { return a != a; }
+NEAP_INLINE int isnan_l(int64_t a) { return (void)a, 0; }
+NEAP_INLINE int isnan_i(int32_t a) { return (void)a, 0; }
+
+#define BY_TYPE(v, f) _Generic((v), float : f##_f, double : f##_d, int64_t : f##_l, default : f##_i)
+#define ADD(a, b) BY_TYPE(a, add)(a, b)
+#define SUB(a, b) BY_TYPE(a, sub)(a, b)
+#define MUL(a, b) BY_TYPE(a, mul)(a, b)
+#define NEG(a) BY_TYPE(a, neg)(a)
+#define ISNAN(a) BY_TYPE(a, isnan)(a)
+
+#define REAL(v, single, twice) _Generic((v), double : twice, default : single)
+#define EXP(x) REAL(x, neap_expf, exp)(x)
+#define EXPM1(x) REAL(x, neap_expm1f, expm1)(x)
+#define LOG(x) REAL(x, neap_logf, log)(x)
+#define LOG1P(x) REAL(x, neap_log1pf, log1p)(x)
+#define TANH(x) REAL(x, neap_tanhf, tanh)(x)
+#define ERF(x) REAL(x, neap_erff, erf)(x)
+#define SQRT(x) REAL(x, sqrtf, sqrt)(x)
+#define SIN(x) REAL(x, sinf, sin)(x)
+#define COS(x) REAL(x, cosf, cos)(x)
+#define FLOOR(x) REAL(x, floorf, floor)(x)
+#define CEIL(x) REAL(x, ceilf, ceil)(x)
+#define RINT(x) REAL(x, rintf, rint)(x)
+#define POW(a, b) REAL(a, powf, pow)(a, b)
+
+/* --- loops; S is how an element is stored, O how a result is --- */
+#define LOOP(load, f)                          \
+  NEAP_IVDEP for (int64_t i = 0; i < n; i++) { \
+    load;                                      \
+    y[i] = (result)(f);                        \
+  }
+#define HEAD(name, S, O)                                                               \
+  static void name(int64_t n, const void *const *in, const int64_t *step, void *out) { \
+    typedef S stored;                                                                  \
+    typedef O result;                                                                  \
+    result *y = out;
+
+#define UNARY_LOOP(name, T_, S, O, f) \
+  HEAD(name, S, O)                    \
+  typedef T_ T;                       \
+  const stored *px = in[0];           \
+  (void)step;                         \
+  LOOP(const T x = px[i], f)          \
+  }
+
+#define BINARY_DENSE(name, T_, S, O, f)           \
+  HEAD(name, S, O)                                \
+  typedef T_ T;                                   \
+  const stored *pa = in[0], *pb = in[1];          \
+  if (step[0] && step[1]) {                       \
+    LOOP(const T a = pa[i]; const T b = pb[i], f) \
+  } else if (step[0]) {                           \
+    const T b = pb[0];                            \
+    LOOP(const T a = pa[i], f)                    \
+  } else if (step[1]) {                           \
+    const T a = pa[0];                            \
+    LOOP(const T b = pb[i], f)                    \
+  } else {                                        \
+    LOOP(const T a = pa[0]; const T b = pb[0], f) \
+  }                                               \
+  }
+
+#define BINARY_STEP(name, T_, S, O, f)                    \
+  HEAD(name, S, O)                                        \
+  typedef T_ T;                                           \
+  const stored *pa = in[0], *pb = in[1];                  \
+  const int64_t sa = step[0], sb = step[1];               \
+  LOOP(const T a = pa[i * sa]; const T b = pb[i * sb], f) \
+  }
+
+#define TERNARY_DENSE(name, T_, S, O, f)                                                  \
+  HEAD(name, S, O)                                                                        \
+  typedef T_ T;                                                                           \
+  const uint8_t *pa = in[0];                                                              \
+  const stored *pb = in[1], *pc = in[2];                                                  \
+  const int64_t sa = step[0], sb = step[1], sc = step[2];                                 \
+  if (sa && sb && sc) {                                                                   \
+    LOOP(const uint8_t a = pa[i]; const T b = pb[i]; const T c = pc[i], f)                \
+  } else if (sa && sb) {                                                                  \
+    const T c = pc[0];                                                                    \
+    LOOP(const uint8_t a = pa[i]; const T b = pb[i], f)                                   \
+  } else if (sa && sc) {                                                                  \
+    const T b = pb[0];                                                                    \
+    LOOP(const uint8_t a = pa[i]; const T c = pc[i], f)                                   \
+  } else {                                                                                \
+    LOOP(const uint8_t a = pa[i * sa]; const T b = pb[i * sb]; const T c = pc[i * sc], f) \
+  }                                                                                       \
+  }
+
+#define TERNARY_STEP(name, T_, S, O, f)                                                 \
+  HEAD(name, S, O)                                                                      \
+  typedef T_ T;                                                                         \
+  const uint8_t *pa = in[0];                                                            \
+  const stored *pb = in[1], *pc = in[2];                                                \
+  const int64_t sa = step[0], sb = step[1], sc = step[2];                               \
+  LOOP(const uint8_t a = pa[i * sa]; const T b = pb[i * sb]; const T c = pc[i * sc], f) \
+  }
+
+/* Bytes compute as int32, so that formulas may use negative numbers on the way. */
+#define UNARY_FLOAT(name, f)                     \
+  UNARY_LOOP(name##_f32, float, float, float, f) \
+  UNARY_LOOP(name##_f64, double, double, double, f)
+#define UNARY_NUMERIC(name, f)                         \
+  UNARY_FLOAT(name, f)                                 \
+  UNARY_LOOP(name##_i64, int64_t, int64_t, int64_t, f) \
+  UNARY_LOOP(name##_i32, int32_t, int32_t, int32_t, f) \
+  UNARY_LOOP(name##_u8, int32_t, uint8_t, uint8_t, f)
+#define UNARY_LOGICAL(name, f)                         \
+  UNARY_LOOP(name##_f32, float, float, uint8_t, f)     \
+  UNARY_LOOP(name##_f64, double, double, uint8_t, f)   \
+  UNARY_LOOP(name##_i64, int64_t, int64_t, uint8_t, f) \
+  UNARY_LOOP(name##_i32, int32_t, int32_t, uint8_t, f) \
+  UNARY_LOOP(name##_u8, int32_t, uint8_t, uint8_t, f)
+#define UNARY_POSITIVE UNARY_FLOAT
+#define UNARY_INTERNAL UNARY_FLOAT
+
+#define BINARY_FLOAT(name, f)                      \
+  BINARY_DENSE(name##_f32, float, float, float, f) \
+  BINARY_STEP(name##_f64, double, double, double, f)
+#define BINARY_NUMERIC(name, f)                         \
+  BINARY_FLOAT(name, f)                                 \
+  BINARY_STEP(name##_i64, int64_t, int64_t, int64_t, f) \
+  BINARY_STEP(name##_i32, int32_t, int32_t, int32_t, f) \
+  BINARY_STEP(name##_u8, int32_t, uint8_t, uint8_t, f)
+#define BINARY_INTERNAL BINARY_FLOAT
+#define BINARY_POWER BINARY_FLOAT
+
+#define UNARY(name, class, f, gx, doc) UNARY_##class(name, f)
+#define BINARY(name, class, f, ga, gb, doc) BINARY_##class(name, f)
+#define COMPARE(name, f, doc)                           \
+  BINARY_DENSE(name##_f32, float, float, uint8_t, f)    \
+  BINARY_STEP(name##_f64, double, double, uint8_t, f)   \
+  BINARY_STEP(name##_i64, int64_t, int64_t, uint8_t, f) \
+  BINARY_STEP(name##_i32, int32_t, int32_t, uint8_t, f) \
+  BINARY_STEP(name##_u8, int32_t, uint8_t, uint8_t, f)
+#define TERNARY(name, f, gb, gc, doc)                    \
+  TERNARY_DENSE(name##_f32, float, float, float, f)      \
+  TERNARY_STEP(name##_f64, double, double, double, f)    \
+  TERNARY_STEP(name##_i64, int64_t, int64_t, int64_t, f) \
+  TERNARY_STEP(name##_i32, int32_t, int32_t, int32_t, f) \
+  TERNARY_STEP(name##_u8, int32_t, uint8_t, uint8_t, f)
+#include "op/elementwise.def"
+#undef UNARY
+#undef BINARY
+#undef COMPARE
+#undef TERNARY
+
+/* --- tables --- */
+#define TWO(name) {name##_f32, name##_f64, NULL, NULL, NULL},
+#define FIVE(name) {name##_f32, name##_f64, name##_i64, name##_i32, name##_u8},
+#define TYPES_FLOAT TWO
+#define TYPES_POSITIVE TWO
+#define TYPES_INTERNAL TWO
+#define TYPES_POWER TWO
+#define TYPES_NUMERIC FIVE
+#define TYPES_LOGICAL FIVE
+#define UNARY(name, class, f, gx, doc) TYPES_##class(name)
+#define BINARY(name, class, f, ga, gb, doc) TYPES_##class(name)
+#define COMPARE(name, f, doc) FIVE(name)
+#define TERNARY(name, f, gb, gc, doc) FIVE(name)
+const neap_cpu_row NEAP_CPU_NAME(rows)[][NEAP_ROW_TYPES] = {
+    {NULL, NULL, NULL, NULL, NULL},
+#include "op/elementwise.def"
+};
+const uint32_t NEAP_CPU_NAME(row_count) = sizeof NEAP_CPU_NAME(rows) / sizeof NEAP_CPU_NAME(rows)[0];
