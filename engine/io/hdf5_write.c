@@ -220,10 +220,9 @@ static neap_status write_attr_to(neap_h5_writer *w, hid_t object, const char *pa
   const bool list = a->kind == NEAP_H5_ATTR_INTS || a->kind == NEAP_H5_ATTR_REALS;
   const bool real = a->kind == NEAP_H5_ATTR_REAL || a->kind == NEAP_H5_ATTR_REALS;
   const hsize_t n = a->n;
-  const void *data = a->kind == NEAP_H5_ATTR_TEXT    ? (const void *)a->v.text
-                     : a->kind == NEAP_H5_ATTR_INTS  ? (const void *)a->v.ints
-                     : a->kind == NEAP_H5_ATTR_REALS ? (const void *)a->v.reals
-                                                     : (const void *)&a->v;
+  const void *data = &a->v;
+  if (a->kind == NEAP_H5_ATTR_TEXT) data = a->v.text;
+  if (list && n > 0) data = real ? (const void *)a->v.reals : (const void *)a->v.ints;
   hid_t type = a->kind == NEAP_H5_ATTR_TEXT ? text_type(a->n) : H5Tcopy(real ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64);
   hid_t space = list ? H5Screate_simple(1, &n, NULL) : H5Screate(H5S_SCALAR);
   neap_status st = put_attr(w, object, path, a->name, type, space, data, err);
