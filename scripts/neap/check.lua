@@ -1,0 +1,138 @@
+--- Checks of what callers pass, and errors that name the thing, its value and what was expected.
+local core = require "neap.core"
+
+local M = {}
+
+--- Raises an error object, which knows the script's line.
+---@param code string
+---@param format string
+function M.fail(code, format, ...)
+  error(core.error(code, format:format(...)), 0)
+end
+
+--- A value in words, for messages.
+---@param v any
+---@return string
+function M.describe(v)
+  local kind = type(v)
+  if kind == "string" then return ("the string %q"):format(#v > 40 and v:sub(1, 37) .. "..." or v) end
+  if kind == "number" or kind == "boolean" then return "the " .. kind .. " " .. tostring(v) end
+  if kind == "nil" then return "nil" end
+  if M.is_tensor(v) then return ("a tensor %s"):format(M.shape_text(v.shape)) end
+  return "a " .. kind
+end
+
+--- "[8, 1, 28, 28]"
+---@param shape integer[]
+---@return string
+function M.shape_text(shape)
+  return "[" .. table.concat(shape, ", ") .. "]"
+end
+
+---@param v any
+---@return boolean
+function M.is_tensor(v)
+  if type(v) ~= "userdata" then return false end
+  local mt = getmetatable(v)
+  return mt == "neap.tensor" or type(mt) == "table" and mt.__name == "neap.tensor"
+end
+
+---@param v any
+---@return boolean
+function M.is_callable(v)
+  if type(v) == "function" then return true end
+  local mt = getmetatable(v)
+  return type(mt) == "table" and mt.__call ~= nil
+end
+
+local function is_integer(v)
+  return math.type(v) == "integer" or type(v) == "number" and math.tointeger(v) ~= nil
+end
+
+--- A value that runs fn when its scope is left, also by an error, whose traceback then stays whole:
+--- local _ <close> = check.finally(fn)
+---@param fn function
+function M.finally(fn)
+  return setmetatable({}, {__close = fn})
+end
+
+local kinds = {
+  number = function(v) return type(v) == "number" and v == v end,
+  integer = is_integer,
+  boolean = function(v) return type(v) == "boolean" end,
+  string = function(v) return type(v) == "string" end,
+  table = function(v) return type(v) == "table" end,
+  callable = M.is_callable,
+  tensor = M.is_tensor,
+  any = function() return true end,
+}
+
+--- "a number" but "an integer", "a tensor".
+local function expected(spec)
+  local text = (spec.kind == "integer" and "an " or "a ") .. spec.kind
+  if spec.kind == "callable" then text = "a function" end
+  if spec.min and spec.max then return ("%s from %s to %s"):format(text, spec.min, spec.max) end
+  if spec.min then return ("%s of at least %s"):format(text, spec.min) end
+  if spec.above then return ("%s above %s"):format(text, spec.above) end
+  return text
+end
+
+local function in_range(v, spec)
+  if spec.min and v < spec.min or spec.max and v > spec.max or spec.above and v <= spec.above then return false end
+  return spec.below == nil or v < spec.below
+end
+
+--- Checks one value against {kind=, min=, max=, above=, below=} and returns it, integers as such.
+---@param what string "nn.Linear" or another name of who asks
+---@param name string
+---@param v any
+---@param spec table
+---@return any
+function M.value(what, name, v, spec)
+  local fits = kinds[spec.kind](v)
+  if not fits or type(v) == "number" and not in_range(v, spec) then
+    M.fail("INVALID", "%s: %s is %s, expected %s", what, name, M.describe(v), expected(spec))
+  end
+  return spec.kind == "integer" and math.tointeger(v) or v
+end
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = tostring(key) end
+  table.sort(keys)
+  return keys
+end
+
+--- Checks a table of options: every name known, every value of its kind and in its range, defaults filled
+--- in. Returns a new table.
+---@param what string
+---@param given table?
+---@param specs table<string, table> name to {kind=, default=, required=, min=, max=, above=, below=}
+---@return table
+function M.options(what, given, specs)
+  if given == nil then given = {} end
+  if type(given) ~= "table" or M.is_tensor(given) then
+    M.fail("INVALID", "%s: options are %s, expected a table", what, M.describe(given))
+  end
+  for name in pairs(given) do
+    if specs[name] == nil then
+      M.fail("INVALID", "%s: there is no option %q; options are %s", what, tostring(name),
+             table.concat(sorted_keys(specs), ", "))
+    end
+  end
+  local out = {}
+  for _, name in ipairs(sorted_keys(specs)) do
+    local spec, v = specs[name], given[name]
+    if v == nil then
+      if spec.required then M.fail("INVALID", "%s: the option %q is missing", what, name) end
+      out[name] = spec.default
+    else
+      out[name] = M.value(what, name, v, spec)
+    end
+  end
+  return out
+end
+
+M.sorted_keys = sorted_keys
+
+return M

@@ -1,0 +1,177 @@
+--- The loader: batches of an epoch in an order that seed and epoch alone decide, whatever the batch size.
+local check = require "neap.check"
+local random = require "neap.data.random"
+
+---@class neap.Batch
+---@field size integer samples
+---@field indices integer[] which samples of the dataset, from 1
+---@field epoch integer
+---@field position integer samples of the epoch before this batch
+
+---@class neap.Loader
+---@field batch_size integer
+local Loader = {__name = "neap.loader"}
+Loader.__index = Loader
+
+local M = {}
+
+local specs = {
+  dataset = {kind = "table", required = true},
+  batch_size = {kind = "integer", min = 1, default = 1},
+  shuffle = {kind = "boolean", default = false},
+  seed = {kind = "integer", default = 0},
+  drop_last = {kind = "boolean", default = false},
+  workers = {kind = "integer", min = 0, default = 0},
+  transform = {kind = "callable"},
+}
+
+--- Options: dataset, batch_size, shuffle, seed, drop_last, workers, transform (changes a batch, or returns
+--- another).
+---@param options table
+---@return neap.Loader
+function M.new(options)
+  local o = check.options("data.loader", options, specs)
+  if math.type(o.dataset.size) ~= "integer" or not check.is_callable(o.dataset.fetch) then
+    check.fail("INVALID", "data.loader: dataset is %s without size and fetch, expected one of neap.data",
+               check.describe(o.dataset))
+  end
+  if o.workers > 0 then
+    check.fail("UNSUPPORTED", "data.loader: workers is %d; this build loads on the script's thread (workers = 0)",
+               o.workers)
+  end
+  o.epoch_number, o.position, o.seed_given = 1, 0, type(options.seed) == "number"
+  return setmetatable(o, Loader)
+end
+
+---@param v any
+---@return boolean
+function M.is_loader(v)
+  return type(v) == "table" and getmetatable(v) == Loader
+end
+
+--- The order of the samples of this epoch.
+local function order(self)
+  if self.order_of ~= self.epoch_number then
+    self.order = random.permutation(self.dataset.size, random.key(self.seed, self.epoch_number))
+    self.order_of = self.epoch_number
+  end
+  return self.order
+end
+
+local function take_indices(self, count)
+  local indices = {}
+  if not self.shuffle then
+    for i = 1, count do indices[i] = self.position + i end
+    return indices
+  end
+  return table.move(order(self), self.position + 1, self.position + count, 1, indices)
+end
+
+--- Samples of the next batch; 0 at the end of the epoch.
+local function next_size(self)
+  local left = self.dataset.size - self.position
+  if self.drop_last and left < self.batch_size then return 0 end
+  return math.min(left, self.batch_size)
+end
+
+local function fetch(self, count)
+  local indices = take_indices(self, count)
+  local batch = self.dataset:fetch(indices)
+  batch.size, batch.indices, batch.epoch, batch.position = count, indices, self.epoch_number, self.position
+  if not self.transform then return batch end
+  local changed = self.transform(batch)
+  if changed == nil or changed == batch then return batch end
+  check.value("data.loader", "what transform returned", changed, {kind = "table"})
+  changed.size, changed.indices, changed.epoch, changed.position = count, indices, batch.epoch, batch.position
+  return changed
+end
+
+--- Whether the epoch has no further batch.
+---@return boolean
+function Loader:is_exhausted()
+  return next_size(self) == 0
+end
+
+--- The next batch; nil once at the end of each epoch.
+---@return neap.Batch?
+function Loader:next()
+  local count = next_size(self)
+  if count == 0 then
+    self.epoch_number, self.position = self.epoch_number + 1, 0
+    return nil
+  end
+  local batch = fetch(self, count)
+  self.position = self.position + count
+  return batch
+end
+
+--- The first `count` samples of this epoch's order, for whoever wants to see their shapes; the place stays.
+---@param count integer
+---@return neap.Batch
+function Loader:sample(count)
+  local position = self.position
+  local _ <close> = check.finally(function() self.position = position end)
+  self.position = 0
+  return fetch(self, count)
+end
+
+--- Iterates over the batches of epoch n, from its beginning; after load_state, from where that was.
+---@param n? integer
+---@return fun(): neap.Batch?
+function Loader:epoch(n)
+  n = check.value("loader:epoch", "the number of the epoch", n or self.epoch_number, {kind = "integer", min = 1})
+  if not (self.resumed and self.epoch_number == n) then self.epoch_number, self.position = n, 0 end
+  self.resumed = nil
+  return function()
+    if self.epoch_number ~= n then return nil end
+    return self:next()
+  end
+end
+
+--- Gives the batch taken last back: it will be taken again, in whatever size is then in force.
+---@param batch neap.Batch
+function Loader:put_back(batch)
+  if batch.epoch ~= self.epoch_number or batch.position + batch.size ~= self.position then
+    check.fail("INVALID", "loader:put_back: the batch at position %d of epoch %d is not the one taken last",
+               batch.position, batch.epoch)
+  end
+  self.position = batch.position
+end
+
+--- Batches of n samples from now on; every sample of the epoch is still taken once.
+---@param n integer
+function Loader:set_batch_size(n)
+  self.batch_size = check.value("loader:set_batch_size", "the batch size", n, {kind = "integer", min = 1})
+end
+
+--- Batches of a whole epoch.
+---@return integer
+function Loader:batches()
+  local whole, rest = self.dataset.size // self.batch_size, self.dataset.size % self.batch_size
+  return whole + ((rest > 0 and not self.drop_last) and 1 or 0)
+end
+
+--- Where the loader is, as a plain table.
+---@return table
+function Loader:state()
+  return {epoch = self.epoch_number, position = self.position, batch_size = self.batch_size, seed = self.seed}
+end
+
+--- Goes to a place that state() gave.
+---@param saved table
+function Loader:load_state(saved)
+  check.value("loader:load_state", "the state", saved, {kind = "table"})
+  local what, min = "loader:load_state", {epoch = 1, position = 0, batch_size = 1, seed = math.mininteger}
+  local new = {}
+  for name, least in pairs(min) do
+    new[name] = check.value(what, name, saved[name], {kind = "integer", min = least})
+  end
+  if new.position > self.dataset.size then
+    check.fail("RANGE", "%s: position is %d but the dataset has %d samples", what, new.position, self.dataset.size)
+  end
+  if new.seed ~= self.seed then self.order_of = nil end
+  self.epoch_number, self.position, self.batch_size, self.seed = new.epoch, new.position, new.batch_size, new.seed
+  self.resumed = true
+end
+
+return M

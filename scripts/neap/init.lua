@@ -1,0 +1,51 @@
+--- neap: training inside the memory there is. `local neap = require "neap"`
+local core = require "neap.core"
+
+---@class neap
+---@field nn neap.nn
+---@field optim neap.optim
+---@field data neap.data
+---@field policy neap.policy
+---@field action neap.action
+---@field hdf5 table
+---@field trainer fun(options: table): neap.Trainer
+local neap = {}
+
+-- What scripts of this library share with the core, and scripts of users need not see.
+local private = {
+  parameter = true, is_parameter = true, trace = true, tracing = true, where = true, assign = true, snapshot = true,
+  changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
+  random_state = true, isatty = true,
+}
+for name, v in pairs(core) do
+  if not private[name] then neap[name] = v end
+end
+
+local program = require "neap.program"
+local report = require "neap.report"
+local store = require "neap.store"
+
+neap.compile, neap.value_and_grad = program.compile, program.value_and_grad
+neap.parse_bytes, neap.memory_summary = report.parse_bytes, report.memory_summary
+neap.save, neap.load = store.save, store.load
+
+-- Loaded at first use, so that a host which only runs tensors pays for no more.
+local lazy = {
+  nn = function() return require "neap.nn" end,
+  optim = function() return require "neap.optim" end,
+  data = function() return require "neap.data" end,
+  policy = function() return require "neap.policy" end,
+  action = function() return require "neap.action" end,
+  trainer = function() return require("neap.trainer").new end,
+  update = function() return require("neap.update").new end,
+  group = function() return require("neap.update").group end,
+}
+
+return setmetatable(neap, {
+  __index = function(_, name)
+    local load = lazy[name]
+    if not load then return nil end
+    neap[name] = load()
+    return neap[name]
+  end,
+})

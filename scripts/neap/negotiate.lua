@@ -1,0 +1,229 @@
+--- What happens when the memory of an update is refused: a policy is asked, with facts, until a plan fits.
+local core = require "neap.core"
+local check = require "neap.check"
+local action = require "neap.action"
+local report = require "neap.report"
+
+local M = {}
+
+local ATTEMPTS <const> = 20
+
+---@class neap.OOM
+---@field requested integer bytes that were refused
+---@field budget integer? bytes, nil when none is set
+---@field in_use integer bytes
+---@field largest_free integer bytes
+---@field phase string "reserve"
+---@field step integer committed updates
+---@field attempt integer counts the questions of this event, from 1
+---@field plan {micro_batch: integer, batch: integer, grain: integer}
+---@field holders {owner: string, bytes: integer}[] largest first
+local OOM = {__name = "neap.oom"}
+OOM.__index = OOM
+
+--- What the idle arenas hold can be had, and nothing else.
+local function room(memory)
+  local held = memory.by_owner and memory.by_owner.activations or 0
+  return memory.budget and memory.budget - memory.in_use + held or math.huge
+end
+
+--- How an action changes the number of samples worked on at once, and of the batch.
+local function effect(act, plan)
+  local micro, batch = plan.micro_batch, plan.batch
+  for _, item in ipairs(act.items) do
+    if item.kind == "micro_batch" then micro = math.min(item.n, batch) end
+    if item.kind == "batch" then batch = math.min(item.n, batch) end
+  end
+  return math.min(micro, batch), batch
+end
+
+local function forecast(entry, micro)
+  local known = entry.forecasts[micro]
+  if known == nil then
+    local ok, found = pcall(entry.core.predict, entry.core, micro < entry.batch and micro or nil)
+    known = ok and found or false
+    entry.forecasts[micro] = known
+  end
+  return known
+end
+
+--- Peak and time of `micro` samples at once. A smaller batch is judged by its largest piece: what it needs
+--- beside the arena, it needs less of.
+local function predicted(entry, micro, batch, available)
+  local f, whole = forecast(entry, micro), forecast(entry, entry.batch)
+  if not f then return {fits = false, exact = false} end
+  local exact = f.exact
+  if batch < entry.batch then exact = false end
+  local slowdown = 1.0
+  if whole and whole.seconds > 0 then slowdown = f.seconds / whole.seconds end
+  return {
+    peak = f.memory.peak, arena = f.memory.arena, fits = f.memory.arena <= available, slowdown = slowdown,
+    exact = exact, micro_batch = micro, batch = batch, grain = f.grain,
+  }
+end
+
+--- What an action would lead to: {peak, fits, slowdown, exact}. exact is "bits", "rounding" or false.
+---@param act neap.Action
+---@return table
+function OOM:predict(act)
+  if not action.is_action(act) then
+    check.fail("INVALID", "oom:predict: got %s, expected an action", check.describe(act))
+  end
+  local micro, batch = effect(act, self.plan)
+  if act:find "stop" then return {fits = true, exact = false, slowdown = math.huge, peak = self.in_use} end
+  return predicted(self.entry, micro, batch, self.room)
+end
+
+--- Sizes worth asking for, largest first: halves in whole slabs, then halves below one.
+local function sizes(plan)
+  local list, n = {}, plan.micro_batch
+  while n > plan.grain do
+    n = math.max(plan.grain, (n // 2 + plan.grain - 1) // plan.grain * plan.grain)
+    list[#list + 1] = n
+    if n == plan.grain then break end
+  end
+  n = math.min(n, plan.grain)
+  while n > 1 do
+    n = n // 2
+    list[#list + 1] = n
+  end
+  return list
+end
+
+--- Iterates over answers that change the plan, with their predictions: action, {peak, fits, slowdown, exact}.
+function OOM:answers()
+  local list, i = sizes(self.plan), 0
+  return function()
+    i = i + 1
+    if not list[i] then return nil end
+    local act = action.micro_batch(list[i])
+    return act, self:predict(act)
+  end
+end
+
+--- "the update needs 214.3 MiB for a batch of 512; ..." in one line.
+function OOM:__tostring()
+  local plan, pieces = self.plan, ""
+  if plan.micro_batch < plan.batch then pieces = (" in micro-batches of %d"):format(plan.micro_batch) end
+  local held = {}
+  for i = 1, math.min(3, #self.holders) do
+    held[i] = ("%s %s"):format(self.holders[i].owner, report.bytes(self.holders[i].bytes))
+  end
+  return ("a batch of %d%s needs %s more; %s are in use%s; the budget is %s"):format(
+    plan.batch, pieces, report.bytes(self.requested), report.bytes(self.in_use),
+    #held > 0 and " (" .. table.concat(held, ", ") .. ")" or "",
+    self.budget and report.bytes(self.budget) or "what the device has")
+end
+
+local function new_oom(update, entry, problem, attempt)
+  local memory = core.memory()
+  local now = entry.core:forecast()
+  local available = memory.budget and room(memory) or (problem.bytes or 1) - 1
+  return setmetatable({
+    requested = problem.bytes or now.memory.arena, budget = memory.budget, in_use = memory.in_use,
+    largest_free = memory.largest_free, phase = "reserve", step = update.optimizer:step_count(), attempt = attempt,
+    plan = {micro_batch = entry.micro or entry.batch, batch = entry.batch, grain = now.grain},
+    holders = core.memory_holders(), entry = entry, room = available, problem = problem,
+  }, OOM)
+end
+
+--- The error holds facts only, so that keeping it keeps no memory alive.
+local function raise(oom, message, fields)
+  fields = fields or {}
+  fields.bytes, fields.budget, fields.plan = oom.requested, oom.budget, oom.plan
+  error(core.error(fields.code or "OOM", ("%s: %s"):format(message, tostring(oom)), fields), 0)
+end
+
+--- Puts a plan in force.
+function M.plan(entry, micro)
+  if micro and micro >= entry.batch then micro = nil end
+  entry.core:plan(micro)
+  entry.micro = micro
+end
+
+--- Carries out what an update can do by itself; the rest is for who drives it.
+local function apply(entry, act)
+  local rest
+  for _, item in ipairs(act.items) do
+    if item.kind == "micro_batch" then
+      M.plan(entry, item.n)
+    elseif item.kind == "release" then
+      collectgarbage()
+      -- Setting a limit at once gives back what is idle.
+      core.set_memory_limit(core.memory().budget, "now")
+    elseif item.kind ~= "retry" then
+      rest = rest or {}
+      rest[item.kind] = item
+    end
+  end
+  return rest
+end
+
+local function ask(update, oom)
+  local act = update.policy(oom)
+  if update.on_oom then update.on_oom(oom, act) end
+  if act == nil then raise(oom, "out of memory, and the policy has no answer") end
+  if not action.is_action(act) then
+    check.fail("INVALID", "the policy answered %s, expected an action or nil", check.describe(act))
+  end
+  return act
+end
+
+local function hand_over(oom, act, rest)
+  if rest.stop then
+    raise(oom, "training was stopped by a policy", {code = "STOPPED", exit_code = 3, action = act})
+  end
+  local message = "out of memory; the policy answers %s, which is for the loop to do"
+  raise(oom, message:format(tostring(act)), {action = act})
+end
+
+--- Asks the policy until the plan in force has its memory. Raises when there is no answer, when the answer is
+--- for whoever drives the update (error field `action`), and when answers lead nowhere.
+---@param update table
+---@param entry table
+---@param problem table the error object of the refusal
+function M.settle(update, entry, problem)
+  local last
+  for attempt = 1, ATTEMPTS do
+    local oom = new_oom(update, entry, problem, attempt)
+    local act = ask(update, oom)
+    if last == act then
+      raise(oom, ("out of memory: the policy answered %s twice to the same refusal"):format(tostring(act)))
+    end
+    last = act
+    local rest = apply(entry, act)
+    if rest then hand_over(oom, act, rest) end
+    local ok
+    ok, problem = entry.core:reserve()
+    if ok then return end
+    if problem.code ~= "OOM" then error(problem, 0) end
+  end
+  raise(new_oom(update, entry, problem, ATTEMPTS), ("out of memory after %d answers of the policy"):format(ATTEMPTS))
+end
+
+--- What a plan would need, beside what it could have now: {memory, exact, seconds, micro, grain, fits}.
+---@param entry table
+---@param micro integer?
+---@return table
+function M.predict(entry, micro)
+  if micro and micro >= entry.batch then micro = nil end
+  local f = entry.core:predict(micro)
+  f.fits = f.memory.arena <= room(core.memory())
+  return f
+end
+
+--- The largest piece of whole slabs that would fit now, or nil.
+---@param entry table
+---@return integer? samples, table? forecast
+function M.largest_fit(entry)
+  local available = room(core.memory())
+  local whole = forecast(entry, entry.batch)
+  if not whole then return nil end
+  if whole.memory.arena <= available then return entry.batch, whole end
+  for _, n in ipairs(sizes {micro_batch = entry.batch, grain = whole.grain}) do
+    local f = forecast(entry, n)
+    if f and f.exact and f.memory.arena <= available then return n, f end
+  end
+end
+
+return M

@@ -1,0 +1,408 @@
+--- Modules: parameters, buffers and child modules in order of assignment, under dotted paths.
+---
+--- All that is assigned to a module is kept apart in its state, so that every later assignment is seen, too.
+--- Parameters are slots {shape, init, tensor}: drawn when the module is first used, because only then its
+--- path from the root is known, which seeds the draw. Two names may share a slot (tied parameters).
+local core = require "neap.core"
+local check = require "neap.check"
+local fill = require "neap.nn.fill"
+
+local M = {}
+
+local STATE = {} -- the key under which a module keeps its state
+
+---@class neap.Module
+---@field package [table] table
+local methods = {}
+
+local slot_of = setmetatable({}, {__mode = "k"}) -- parameter tensor to its slot
+local Slot = {__name = "neap.nn.parameter"}
+local Buffer = {__name = "neap.nn.buffer"}
+
+-- Counts what may make traced programs stale; compared before each run, so it is one number for all.
+local modes = {serial = 0}
+
+-- Who listens while a function is traced: a list of the modules called, or nil.
+local listener = {}
+
+---@param v any
+---@return boolean
+function M.is_module(v)
+  return type(v) == "table" and rawget(v, STATE) ~= nil
+end
+
+local function changed(state)
+  state.version = state.version + 1
+  modes.serial = modes.serial + 1
+end
+
+--- From here up to the root, something may be undrawn.
+local function unfill(state)
+  while state and state.filled do
+    state.filled = false
+    state = state.parent
+  end
+end
+
+-- Names ------------------------------------------------------------------------------------------------
+
+local function check_name(module, name)
+  local class = getmetatable(module)
+  if type(name) ~= "string" then
+    check.fail("INVALID", "%s: a field's name is %s, expected a string", class.name, check.describe(name))
+  end
+  if class.methods[name] ~= nil then
+    check.fail("INVALID", "%s: %q is a method; name the field otherwise", class.name, name)
+  end
+end
+
+local function check_path_name(module, name)
+  if name == "" or name:find("[./]") then
+    check.fail("INVALID", "%s: %q names a parameter, buffer or module; it must not be empty or hold '.' or '/'",
+               getmetatable(module).name, name)
+  end
+end
+
+local function contains(module, other)
+  if module == other then return true end
+  for _, item in ipairs(module[STATE].order) do
+    if item.kind == "child" and contains(item.value, other) then return true end
+  end
+  return false
+end
+
+-- Assignment -------------------------------------------------------------------------------------------
+
+local function adopt(module, name, child)
+  if contains(child, module) then
+    check.fail("INVALID", "%s: the module %q would contain itself", getmetatable(module).name, name)
+  end
+  local state = child[STATE]
+  if not state.parent then state.parent, state.name = module[STATE], name end
+end
+
+local function kind_of(v)
+  if M.is_module(v) then return "child" end
+  local mt = type(v) == "table" and getmetatable(v)
+  if mt == Slot then return "parameter" end
+  if mt == Buffer then return "buffer" end
+  if slot_of[v] then return "parameter" end
+  return "field"
+end
+
+local function refuse_list(module, name, v)
+  if type(v) ~= "table" then return end
+  for _, item in ipairs(v) do
+    if kind_of(item) ~= "field" then
+      check.fail("INVALID", "%s: the list %q holds modules or parameters, which would not be found there; assign "
+                 .. "each to a name (self[\"block\" .. i] = ...) or use nn.Sequential", getmetatable(module).name, name)
+    end
+  end
+end
+
+local function find(state, name)
+  for i, item in ipairs(state.order) do
+    if item.name == name then return item, i end
+  end
+end
+
+local function forget(state, name)
+  local item, i = find(state, name)
+  if not item then return end
+  table.remove(state.order, i)
+  if item.kind == "child" and item.value[STATE].parent == state then item.value[STATE].parent = nil end
+end
+
+local function enlist(module, name, kind, v)
+  local state = module[STATE]
+  check_path_name(module, name)
+  if kind == "child" then adopt(module, name, v) end
+  if kind == "parameter" then v = slot_of[v] or v end
+  if kind == "buffer" then v = {tensor = v.tensor} end
+  local item = find(state, name)
+  if item and item.kind == "child" then forget(state, name); item = nil end
+  if item then
+    item.kind, item.value = kind, v
+  else
+    state.order[#state.order + 1] = {name = name, kind = kind, value = v}
+  end
+  state.fields[name] = nil
+  state.index[name] = find(state, name)
+  unfill(state)
+end
+
+local function assign(module, name, v)
+  local state = module[STATE]
+  local held, kind = state.index[name], kind_of(v)
+  if held and held.kind == "buffer" and check.is_tensor(v) then
+    core.assign(held.value.tensor, v)
+    return
+  end
+  check_name(module, name)
+  if kind == "field" then
+    refuse_list(module, name, v)
+    if held then forget(state, name); state.index[name] = nil end
+    state.fields[name] = v
+  else
+    enlist(module, name, kind, v)
+  end
+  changed(state)
+end
+
+-- Reading ----------------------------------------------------------------------------------------------
+
+local function root_of(state)
+  while state.parent do state = state.parent end
+  return state
+end
+
+local function under_construction(state)
+  while state do
+    if state.constructing then return true end
+    state = state.parent
+  end
+  return false
+end
+
+--- Draws every parameter of the tree that has none yet.
+local function make_ready(state)
+  if state.filled then return end
+  local root = root_of(state).module
+  -- Also when first met in the middle of a trace: values are drawn once, not traced.
+  core.untraced(fill.draw, root, M.walk, slot_of)
+  M.modules(root, function(_, module) module[STATE].filled = true end)
+end
+
+local function parameter(state, slot)
+  if not slot.tensor then
+    if under_construction(state) then return slot end
+    make_ready(state)
+  end
+  -- A frozen parameter is a constant to the gradient.
+  if slot.frozen and core.tracing() then return core.stop(slot.tensor) end
+  return slot.tensor
+end
+
+local function read(module, name)
+  local class = getmetatable(module)
+  local method = class.methods[name]
+  if method ~= nil then return method end
+  local state = rawget(module, STATE)
+  local item = state.index[name]
+  if not item then return state.fields[name] end
+  if item.kind == "parameter" then return parameter(state, item.value) end
+  if item.kind == "buffer" then return item.value.tensor end
+  return item.value
+end
+
+-- Walking ----------------------------------------------------------------------------------------------
+
+local function join(prefix, name)
+  return prefix == "" and name or prefix .. "." .. name
+end
+
+--- Calls visit(path, item, module) for every parameter and buffer in order; item is {name, kind, value}.
+function M.walk(module, visit, prefix)
+  prefix = prefix or ""
+  for _, item in ipairs(module[STATE].order) do
+    local path = join(prefix, item.name)
+    if item.kind == "child" then M.walk(item.value, visit, path) else visit(path, item, module) end
+  end
+end
+
+--- Calls visit(path, module) for a module and all below it, parents first.
+function M.modules(module, visit, prefix)
+  prefix = prefix or ""
+  visit(prefix, module)
+  for _, item in ipairs(module[STATE].order) do
+    if item.kind == "child" then M.modules(item.value, visit, join(prefix, item.name)) end
+  end
+end
+
+--- The parameters of a module that is ready: a list of {path, slot}, tied ones once, under their first path.
+function M.slots(module)
+  make_ready(module[STATE])
+  local list, seen = {}, {}
+  M.walk(module, function(path, item)
+    if item.kind == "parameter" and not seen[item.value] then
+      seen[item.value] = true
+      list[#list + 1] = {path = path, slot = item.value}
+    end
+  end)
+  return list
+end
+
+--- Everything that state() holds, not copied: a list of {path, tensor}.
+function M.tensors(module)
+  make_ready(module[STATE])
+  local list = {}
+  M.walk(module, function(path, item)
+    list[#list + 1] = {path = path, tensor = item.value.tensor}
+  end)
+  return list
+end
+
+--- The path of a parameter tensor in its module, or nil.
+---@param tensor neap.Tensor
+---@return string?
+function M.path_of(tensor)
+  local slot = slot_of[tensor]
+  return slot and slot.path
+end
+
+local function path_of_module(state)
+  local names = {}
+  while state.parent do
+    table.insert(names, 1, state.name)
+    state = state.parent
+  end
+  return table.concat(names, ".")
+end
+
+-- Calling ----------------------------------------------------------------------------------------------
+
+local function note_call(module, path)
+  if not listener.calls then return {} end
+  local note = {module = module, path = path}
+  listener.calls[#listener.calls + 1] = note
+  return note
+end
+
+local function call_traced(module, forward, ...)
+  local path = path_of_module(module[STATE])
+  local note, before = note_call(module, path), core.where(path)
+  local results = table.pack(forward(module, ...))
+  core.where(before)
+  note.shape = check.is_tensor(results[1]) and results[1].shape or nil
+  return table.unpack(results, 1, results.n)
+end
+
+local function call(module, ...)
+  local class, state = getmetatable(module), module[STATE]
+  if not class.forward then
+    check.fail("INVALID", "nn.module %q has no forward, so it cannot be called", class.name)
+  end
+  make_ready(state)
+  if core.tracing() then return call_traced(module, class.forward, ...) end
+  return class.forward(module, ...)
+end
+
+-- What traces need -------------------------------------------------------------------------------------
+
+--- Runs fn while every module call is written down; returns the calls and fn's results.
+---@param fn function
+---@return table calls list of {module, path, shape, training, version}
+function M.listen(fn, ...)
+  local before, calls = listener.calls, {}
+  listener.calls = calls
+  local _ <close> = check.finally(function() listener.calls = before end)
+  local results = table.pack(fn(...))
+  for _, c in ipairs(calls) do
+    c.training, c.version = c.module[STATE].training, c.module[STATE].version
+  end
+  return calls, table.unpack(results, 1, results.n)
+end
+
+--- The functions that ran below the one traced, each once: forwards of classes that a script defined, and
+--- functions used as layers.
+---@param calls table
+---@return function[]
+function M.forwards(calls)
+  local list, seen = {}, {}
+  for _, c in ipairs(calls) do
+    local class = getmetatable(c.module)
+    local fn = class.forward
+    if class.builtin then fn = c.module[STATE].fields.fn end
+    if type(fn) == "function" and not seen[fn] then
+      seen[fn] = true
+      list[#list + 1] = fn
+    end
+  end
+  return list
+end
+
+--- Whether modules are as they were when `calls` was written down. Cheap while no module changed at all.
+---@param calls table
+---@return boolean
+function M.unchanged(calls)
+  if calls.serial == modes.serial then return true end
+  for _, c in ipairs(calls) do
+    local state = c.module[STATE]
+    if state.training ~= c.training or state.version ~= c.version then return false end
+  end
+  calls.serial = modes.serial
+  return true
+end
+
+-- Classes ----------------------------------------------------------------------------------------------
+
+--- A class of modules. Other functions in the definition become methods.
+---@param name string
+---@param definition {init: function?, forward: function?}
+---@param builtin? boolean its forward refers to nothing that can change
+---@return fun(...): neap.Module constructor
+function M.module(name, definition, builtin)
+  check.value("nn.module", "the name", name, {kind = "string"})
+  check.value("nn.module", "the definition", definition, {kind = "table"})
+  local class = {__name = "neap.nn." .. name, name = name, methods = setmetatable({}, {__index = methods})}
+  for key, v in pairs(definition) do
+    if type(key) ~= "string" or type(v) ~= "function" then
+      check.fail("INVALID", "nn.module %q: %s is %s; a definition holds functions by name", name, tostring(key),
+                 check.describe(v))
+    end
+    if key ~= "init" and key ~= "forward" then
+      if methods[key] then check.fail("INVALID", "nn.module %q: %q is a method of every module", name, key) end
+      class.methods[key] = v
+    end
+  end
+  class.forward, class.builtin = definition.forward, builtin
+  class.methods.forward = definition.forward
+  class.__index, class.__newindex, class.__call = read, assign, call
+  class.__tostring = function(module) return require("neap.nn.summary").outline(module, M) end
+
+  return function(...)
+    local state = {order = {}, index = {}, fields = {}, training = true, version = 0, filled = true}
+    local module = setmetatable({[STATE] = state}, class)
+    state.module = module
+    if definition.init then
+      state.constructing = true
+      definition.init(module, ...)
+      state.constructing = nil
+    end
+    return module
+  end
+end
+
+--- A parameter to assign to a module's field.
+---@param options {shape: integer[], init: string|number|function|nil, fan_in: integer?, dtype: string?}
+---@return table
+function M.parameter(options)
+  return setmetatable(fill.slot(options), Slot)
+end
+
+--- State that is saved but not trained. Assigning a tensor to its field writes to it; inside an update the
+--- write happens at commit.
+---@param tensor neap.Tensor
+---@return table
+function M.buffer(tensor)
+  if not check.is_tensor(tensor) then
+    check.fail("INVALID", "nn.buffer: got %s, expected a tensor", check.describe(tensor))
+  end
+  return setmetatable({tensor = tensor}, Buffer)
+end
+
+--- The class name of a module.
+function M.class_of(module)
+  return getmetatable(module).name
+end
+
+--- Whether the module is in training mode; frozen modules are not.
+---@return boolean
+function M.is_training(module)
+  local state = module[STATE]
+  return state.training and not state.frozen
+end
+
+M.methods, M.STATE, M.changed = methods, STATE, changed
+
+return M

@@ -1,0 +1,177 @@
+--- What every module can do with its parameters and buffers: list, copy, load, freeze, switch modes.
+local check = require "neap.check"
+local module = require "neap.nn.module"
+
+---@class neap.Module
+local methods = module.methods
+local STATE = module.STATE
+
+--- The parameters, each once, in order of assignment.
+---@return neap.Tensor[]
+function methods:parameters()
+  local list = {}
+  for i, item in ipairs(module.slots(self)) do list[i] = item.slot.tensor end
+  return list
+end
+
+--- Iterates over path, tensor in order of assignment.
+---@return fun(): string?, neap.Tensor?
+function methods:named_parameters()
+  local list, i = module.slots(self), 0
+  return function()
+    i = i + 1
+    if list[i] then return list[i].path, list[i].slot.tensor end
+  end
+end
+
+--- Copies of all parameters and buffers by path.
+---@return table<string, neap.Tensor>
+function methods:state()
+  local copies = {}
+  for _, item in ipairs(module.tensors(self)) do copies[item.path] = item.tensor:clone() end
+  return copies
+end
+
+local function same_shape(a, b)
+  return check.shape_text(a) == check.shape_text(b)
+end
+
+local function check_value(path, target, v)
+  if not check.is_tensor(v) then
+    check.fail("INVALID", "load_state: %q is %s, expected a tensor", path, check.describe(v))
+  end
+  if not same_shape(target.shape, v.shape) then
+    check.fail("SHAPE", "load_state: %q has shape %s in the table but %s in the module", path,
+               check.shape_text(v.shape), check.shape_text(target.shape))
+  end
+end
+
+local function differences(list, values)
+  local missing, unexpected, known = {}, {}, {}
+  for _, item in ipairs(list) do
+    known[item.path] = true
+    if values[item.path] == nil then missing[#missing + 1] = item.path end
+  end
+  for _, path in ipairs(check.sorted_keys(values)) do
+    if not known[path] then unexpected[#unexpected + 1] = path end
+  end
+  return missing, unexpected
+end
+
+--- Copies values into parameters and buffers by path: all that fit, or an error and none.
+---@param values table<string, neap.Tensor>
+---@param options? {strict: boolean} strict (the default): missing or unexpected paths are an error
+---@return string[] missing, string[] unexpected
+function methods:load_state(values, options)
+  check.value("load_state", "the table", values, {kind = "table"})
+  local o = check.options("load_state", options, {strict = {kind = "boolean", default = true}})
+  local list = module.tensors(self)
+  local missing, unexpected = differences(list, values)
+  if o.strict and #missing + #unexpected > 0 then
+    check.fail("NOT_FOUND", "load_state: missing: %s; unexpected: %s", table.concat(missing, ", "),
+               table.concat(unexpected, ", "))
+  end
+  for _, item in ipairs(list) do
+    if values[item.path] ~= nil then check_value(item.path, item.tensor, values[item.path]) end
+  end
+  for _, item in ipairs(list) do
+    if values[item.path] ~= nil then item.tensor:copy_(values[item.path]) end
+  end
+  return missing, unexpected
+end
+
+local function set_training(self, on)
+  module.modules(self, function(_, m)
+    local state = m[STATE]
+    if state.training ~= on then
+      state.training = on
+      module.changed(state)
+    end
+  end)
+  return self
+end
+
+--- Switches this module and all below it to training mode.
+---@return neap.Module self
+function methods:train() return set_training(self, true) end
+
+--- Switches this module and all below it to evaluation mode.
+---@return neap.Module self
+function methods:eval() return set_training(self, false) end
+
+--- Whether each module below is in training mode, to be given back to restore_modes.
+---@return table
+function methods:modes()
+  local saved = {}
+  module.modules(self, function(_, m) saved[#saved + 1] = {m[STATE], m[STATE].training} end)
+  return saved
+end
+
+---@param saved table
+function methods:restore_modes(saved)
+  for _, pair in ipairs(saved) do
+    local state, training = pair[1], pair[2]
+    if state.training ~= training then
+      state.training = training
+      module.changed(state)
+    end
+  end
+  return self
+end
+
+--- A path matches when it is the pattern, lies below it, or matches it as a Lua pattern as a whole.
+local function matches(path, pattern)
+  if path == pattern or path:sub(1, #pattern + 1) == pattern .. "." then return true end
+  local ok, found = pcall(string.find, path, "^" .. pattern .. "$")
+  if not ok then check.fail("INVALID", "freeze: %q is no Lua pattern: %s", pattern, found) end
+  return found ~= nil
+end
+
+--- A module whose own parameters are all frozen is frozen itself: batch norm then stays in evaluation mode.
+local function mark_modules(self)
+  module.modules(self, function(_, m)
+    local state, all, any = m[STATE], true, false
+    for _, item in ipairs(state.order) do
+      if item.kind == "parameter" then
+        all, any = all and item.value.frozen or false, true
+      end
+    end
+    state.frozen = all and any or nil
+    module.changed(state)
+  end)
+end
+
+local function set_frozen(self, pattern, frozen)
+  if pattern ~= nil then check.value("freeze", "the pattern", pattern, {kind = "string"}) end
+  local found, paths = false, {}
+  module.walk(self, function(path, item)
+    if item.kind ~= "parameter" then return end
+    paths[#paths + 1] = path
+    if pattern == nil or matches(path, pattern) then
+      item.value.frozen, found = frozen, true
+    end
+  end)
+  if pattern and not found then
+    check.fail("NOT_FOUND", "freeze: no parameter matches %q; there are %s", pattern, table.concat(paths, ", "))
+  end
+  mark_modules(self)
+  return self
+end
+
+--- Stops training of the parameters that match: a path, a module's path, or a Lua pattern; nil is all.
+---@param pattern? string
+---@return neap.Module self
+function methods:freeze(pattern) return set_frozen(self, pattern, true) end
+
+---@param pattern? string
+---@return neap.Module self
+function methods:unfreeze(pattern) return set_frozen(self, pattern, nil) end
+
+--- Prints layers, output shapes, parameters and bytes, and returns the same text.
+---@param shape integer[] of the input, with the batch
+---@return string
+function methods:summary(shape)
+  local text = require("neap.nn.summary").table(self, shape, module)
+  print(text)
+  return text
+end

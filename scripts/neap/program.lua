@@ -1,0 +1,109 @@
+--- neap.compile, and functions that compute gradients.
+local core = require "neap.core"
+local check = require "neap.check"
+local trace = require "neap.trace"
+
+local M = {}
+
+---@class neap.Program
+---@operator call: any
+local Program = {__name = "neap.program"}
+Program.__index = Program
+
+local KEPT <const> = 8 -- signatures, unless options.cache says otherwise
+
+local function entry_of(self, ...)
+  local entry = trace.find(self.entries, "program", ...)
+  if entry then return entry end
+  entry = trace.trace(self.fn, "neap.compile", ...)
+  entry.program = core.program(entry.graph)
+  return trace.add(self.entries, entry, self.cache)
+end
+
+function Program:__call(...)
+  if core.tracing() then return self.fn(...) end
+  return entry_of(self, ...).program(...)
+end
+
+--- Bytes by kind, known without running: {parameters, gradients, optimizer, activations, workspace, peak}.
+--- With inputs: of their signature; without: of the signature used last.
+---@return table
+function Program:memory(...)
+  if select("#", ...) > 0 then return entry_of(self, ...).program:memory() end
+  if not self.entries[1] then
+    check.fail("INVALID", "program:memory(): nothing was traced yet; give inputs, or call the program first")
+  end
+  return self.entries[1].program:memory()
+end
+
+--- The nodes of the signature used last: a list of {id, op, path, where, bytes, cost}.
+---@return table[]
+function Program:nodes(...)
+  if select("#", ...) == 0 and not self.entries[1] then
+    check.fail("INVALID", "program:nodes(): nothing was traced yet; give inputs, or call the program first")
+  end
+  local entry = select("#", ...) > 0 and entry_of(self, ...) or self.entries[1]
+  return entry.program:nodes()
+end
+
+--- Makes a program of a function of tensors and numbers. It is traced once for each signature of inputs.
+---@param fn function
+---@param options? {cache: integer} how many signatures are kept
+---@return neap.Program
+function M.compile(fn, options)
+  if not check.is_callable(fn) then
+    check.fail("INVALID", "neap.compile: got %s, expected a function", check.describe(fn))
+  end
+  local o = check.options("neap.compile", options, {cache = {kind = "integer", min = 1, default = KEPT}})
+  return setmetatable({fn = fn, entries = {}, cache = o.cache}, Program)
+end
+
+local function split(entry, ...)
+  local results, n = table.pack(...), entry.n_outputs
+  local gradients = {}
+  for i = 1, entry.holes or 0 do gradients[i] = false end
+  for i, key in ipairs(entry.keys) do gradients[key] = results[n + i] end
+  return results[1], gradients, table.unpack(results, 2, n)
+end
+
+--- A function that computes fn's first result and its gradients.
+---@param fn function
+---@param what string who asks, for errors
+---@param targets fun(...): table, any[], integer? what graph:differentiate takes, the keys of the gradients,
+--- and the length of their list, where keys are positions
+---@return function
+function M.gradients(fn, what, targets)
+  if not check.is_callable(fn) then
+    check.fail("INVALID", "%s: got %s, expected a function", what, check.describe(fn))
+  end
+  local entries = {}
+  return function(...)
+    local entry = trace.find(entries, "program", ...)
+    if not entry then
+      entry = trace.trace(fn, what, ...)
+      local wanted, keys, holes = targets(...)
+      entry.graph:differentiate(wanted)
+      entry.keys, entry.holes, entry.program = keys, holes, core.program(entry.graph)
+      trace.add(entries, entry, KEPT)
+    end
+    return split(entry, entry.program(...))
+  end
+end
+
+local floats = {fp32 = true, fp64 = true, fp16 = true, bf16 = true}
+
+--- A function that computes fn's value and the gradients of its inputs.
+---@param fn fun(...): neap.Tensor, ... returns the value to differentiate, then others
+---@return fun(...): neap.Tensor, table, ... value, list of gradients (false for inputs of integers), other results
+function M.value_and_grad(fn)
+  return M.gradients(fn, "neap.value_and_grad", function(...)
+    local positions, n = {}, select("#", ...)
+    for i = 1, n do
+      local v = select(i, ...)
+      if type(v) == "number" or floats[v.dtype] then positions[#positions + 1] = i end
+    end
+    return {inputs = positions}, positions, n
+  end)
+end
+
+return M

@@ -1,0 +1,220 @@
+--- Checkpoints of a trainer: /model/<path>, /optimizer/<moment>/<path> and the attributes of /optimizer and
+--- /state. Written straight from the parameters, without a copy.
+local core = require "neap.core"
+local check = require "neap.check"
+local json = require "neap.json"
+local module = require "neap.nn.module"
+
+local M = {}
+
+local VERSION <const> = 1 -- of the layout of /state and /optimizer
+
+-- Writing ----------------------------------------------------------------------------------------------
+
+local function model_group(model)
+  local group = {}
+  for _, item in ipairs(module.tensors(model)) do group[item.path] = item.tensor end
+  return group
+end
+
+local function optimizer_group(optimizer)
+  local group = optimizer:moments()
+  group.attributes = {
+    kind = optimizer:kind(), step = optimizer:step_count(), groups = json.encode(optimizer:settings(), "the settings"),
+  }
+  return group
+end
+
+local function state_group(trainer)
+  local seed, position = core.random_state()
+  local attributes = {
+    version = VERSION, neap = core.version, device = core.device(), step = trainer.steps_done,
+    epoch = trainer.epochs_done, loader = json.encode(trainer.cursor, "the loader's state"), seed = seed,
+    random_position = position, user = json.encode(trainer.state, "trainer.state"),
+  }
+  local plan = trainer.update:plan()
+  if plan and plan.micro_batch < plan.batch then attributes.micro_batch = plan.micro_batch end
+  attributes.best = trainer.saver.best_value
+  return {attributes = attributes}
+end
+
+--- Writes a checkpoint, whole or not at all.
+---@param trainer neap.Trainer
+---@param path string
+---@return true? ok, table? err
+function M.save(trainer, path)
+  return core.hdf5.write(path, {
+    attributes = {neap_checkpoint = VERSION},
+    model = model_group(trainer.model), optimizer = optimizer_group(trainer.optimizer), state = state_group(trainer),
+  })
+end
+
+-- Reading ----------------------------------------------------------------------------------------------
+
+local function attributes(file, path, group)
+  local found = file:attributes(group)
+  if not found then check.fail("CORRUPT", "%s has no group %q: it is no checkpoint of a trainer", path, group) end
+  return found
+end
+
+local function read_state(file, path)
+  local a = attributes(file, path, "state")
+  if math.type(a.version) ~= "integer" or a.version > VERSION then
+    check.fail("UNSUPPORTED", "%s: the checkpoint has version %s, this build reads up to %d", path,
+               tostring(a.version), VERSION)
+  end
+  for _, name in ipairs {"step", "epoch", "seed", "random_position"} do
+    check.value(path, "state/" .. name, a[name], {kind = "integer"})
+  end
+  for _, name in ipairs {"loader", "user"} do
+    a[name] = json.decode(check.value(path, "state/" .. name, a[name], {kind = "string"}))
+  end
+  return a
+end
+
+--- Datasets as far as their shapes are concerned; values are read later, one by one.
+local function find_dataset(file, item, tensor)
+  local set = file:dataset(item)
+  if check.shape_text(set.shape) ~= check.shape_text(tensor.shape) or set.dtype ~= tensor.dtype then
+    check.fail("SHAPE", "the checkpoint's %q is %s %s, expected %s %s", item, set.dtype, check.shape_text(set.shape),
+               tensor.dtype, check.shape_text(tensor.shape))
+  end
+  return set
+end
+
+--- What goes where: a list of {set, tensor}.
+local function find_values(file, trainer)
+  local list = {}
+  for _, item in ipairs(module.tensors(trainer.model)) do
+    list[#list + 1] = {find_dataset(file, "model/" .. item.path, item.tensor), item.tensor}
+  end
+  for name, tensors in pairs(trainer.optimizer:moments()) do
+    for key, tensor in pairs(tensors) do
+      list[#list + 1] = {find_dataset(file, ("optimizer/%s/%s"):format(name, key), tensor), tensor}
+    end
+  end
+  return list
+end
+
+local function read_optimizer(file, path, trainer)
+  local a = attributes(file, path, "optimizer")
+  local saved = {kind = a.kind, step = a.step}
+  saved.groups = json.decode(check.value(path, "optimizer/groups", a.groups, {kind = "string"}))
+  trainer.optimizer:check_settings(saved)
+  return saved
+end
+
+local function put_state(trainer, a)
+  trainer.steps_done, trainer.epochs_done, trainer.state = a.step, a.epoch, a.user
+  trainer.loader:load_state(a.loader)
+  core.random_state(a.seed, a.random_position)
+  trainer.update:start_with(a.micro_batch)
+  trainer.saver.best_value = a.best
+end
+
+--- Puts a trainer where a checkpoint was saved. Shapes and settings are looked at before the first change.
+---@param trainer neap.Trainer
+---@param path string
+---@return true? ok, table? err
+function M.resume(trainer, path)
+  local file, err = core.hdf5.open(path)
+  if not file then return nil, err end
+  local state, settings = read_state(file, path), read_optimizer(file, path, trainer)
+  local values = find_values(file, trainer)
+  for _, pair in ipairs(values) do
+    local set, tensor = pair[1], pair[2]
+    local read <close> = set:read()
+    tensor:copy_(read)
+  end
+  trainer.optimizer:load_settings(settings)
+  put_state(trainer, state)
+  return true
+end
+
+-- When to save -----------------------------------------------------------------------------------------
+
+local Saver = {}
+Saver.__index = Saver
+
+local best_specs = {
+  metric = {kind = "string", default = "loss"}, mode = {kind = "string"}, path = {kind = "string"},
+}
+
+local function read_best(best, path)
+  if not best then return nil end
+  local o = check.options("neap.trainer: checkpoint.best", best, best_specs)
+  o.mode = o.mode or (o.metric == "loss" and "min" or "max")
+  if o.mode ~= "min" and o.mode ~= "max" then
+    check.fail("INVALID", "neap.trainer: checkpoint.best.mode is %q, expected \"min\" or \"max\"", o.mode)
+  end
+  o.path = o.path or path:gsub("%.h5$", "") .. ".best.h5"
+  return o
+end
+
+--- Decides when a trainer saves by itself. options: {path, every, keep, best}, or nil for never.
+---@param options table?
+function M.new(options)
+  if not options then return setmetatable({}, Saver) end
+  local o = check.options("neap.trainer: checkpoint", options, {
+    path = {kind = "string", required = true}, every = {kind = "integer", min = 1},
+    keep = {kind = "integer", min = 1, default = 2}, best = {kind = "table"},
+  })
+  o.best = read_best(o.best, o.path)
+  return setmetatable(o, Saver)
+end
+
+--- Where a policy's checkpoint goes when it names no path.
+function Saver:emergency_path()
+  return self.path or "neap-checkpoint.h5"
+end
+
+local function must(ok, err)
+  if not ok then error(err, 0) end
+end
+
+--- The new file is whole before the older ones move: path, path.1, path.2, ...
+local function save_kept(self, trainer)
+  if self.keep == 1 then
+    must(trainer:save(self.path))
+  else
+    local fresh = self.path .. ".new"
+    must(M.save(trainer, fresh))
+    for i = self.keep - 2, 0, -1 do
+      local from = i == 0 and self.path or self.path .. "." .. i
+      os.rename(from, self.path .. "." .. i + 1)
+    end
+    must(os.rename(fresh, self.path))
+    trainer:note("checkpoint", {path = self.path})
+  end
+  self.saved_at = trainer.steps_done
+end
+
+--- After a commit; `epoch_ended` tells whether it was an epoch's last.
+function Saver:after_step(trainer, epoch_ended)
+  if not self.path then return end
+  local due
+  if self.every then due = trainer.steps_done % self.every == 0 else due = epoch_ended end
+  if due then save_kept(self, trainer) end
+end
+
+--- At the end of fit: what was not saved yet.
+function Saver:after_fit(trainer)
+  if self.path and self.saved_at ~= trainer.steps_done then save_kept(self, trainer) end
+end
+
+--- After an evaluation: keeps the best so far.
+function Saver:after_evaluation(trainer, result)
+  local best = self.best
+  if not best then return end
+  local v, before = result[best.metric], self.best_value
+  if v == nil then
+    check.fail("INVALID", "neap.trainer: checkpoint.best.metric is %q; the evaluation gave %s", best.metric,
+               table.concat(check.sorted_keys(result), ", "))
+  end
+  if before == nil or best.mode == "min" and v < before or best.mode == "max" and v > before then
+    self.best_value = v
+    must(trainer:save(best.path))
+  end
+end
+
+return M

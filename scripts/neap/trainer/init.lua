@@ -1,0 +1,371 @@
+--- The trainer: a loop over one update, with hooks, evaluation, checkpoints and policies.
+---
+---   local trainer = neap.trainer {
+---     model = model, loss = neap.cross_entropy, optimizer = neap.optim.adamw {lr = 1e-3}, loader = loader,
+---   }
+---   trainer:fit {epochs = 3}
+local core = require "neap.core"
+local check = require "neap.check"
+local data = require "neap.data"
+local module = require "neap.nn.module"
+local optim = require "neap.optim"
+local policy = require "neap.policy"
+local update = require "neap.update"
+local checkpoint = require "neap.trainer.checkpoint"
+local evaluation = require "neap.trainer.evaluation"
+local journal = require "neap.trainer.journal"
+local progress = require "neap.trainer.progress"
+
+local M = {}
+
+---@class neap.Trainer
+---@field model neap.Module
+---@field optimizer neap.Optimizer
+---@field loader neap.Loader
+---@field state table plain data of the user's, saved with checkpoints
+---@field events table[] what happened: {event=, step=, ...}
+---@field steps_done integer committed updates
+---@field epochs_done integer
+---@field loss number? of the last update
+local Trainer = {__name = "neap.trainer"}
+Trainer.__index = Trainer
+
+local RETRIES <const> = 20
+
+local specs = {
+  model = {kind = "table", required = true},
+  loss = {kind = "callable"},
+  step = {kind = "callable"},
+  optimizer = {kind = "table", required = true},
+  loader = {kind = "table", required = true},
+  policy = {kind = "callable"},
+  precision = {kind = "string"},
+  grain = {kind = "integer", min = 1},
+  clip_norm = {kind = "number", above = 0},
+  checkpoint = {kind = "table"},
+  journal = {kind = "string"},
+  seed = {kind = "integer"},
+  progress = {kind = "any"},
+}
+
+local function check_parts(o)
+  if not module.is_module(o.model) then
+    check.fail("INVALID", "neap.trainer: model is %s, expected a module", check.describe(o.model))
+  end
+  if not optim.is_optimizer(o.optimizer) then
+    check.fail("INVALID", "neap.trainer: optimizer is %s, expected one of neap.optim", check.describe(o.optimizer))
+  end
+  if not data.is_loader(o.loader) then
+    check.fail("INVALID", "neap.trainer: loader is %s, expected a neap.data.loader", check.describe(o.loader))
+  end
+  if (o.loss == nil) == (o.step == nil) then
+    check.fail("INVALID", "neap.trainer: give either loss(pred, target) or step(model, batch)")
+  end
+end
+
+local function field(batch, name)
+  local v = batch[name]
+  if not check.is_tensor(v) then
+    check.fail("INVALID", "neap.trainer: batch.%s is %s, expected a tensor", name, check.describe(v))
+  end
+  return v
+end
+
+--- Names of a batch's tensors, in an order that does not change.
+local function tensor_names(batch)
+  local names = {}
+  for _, name in ipairs(check.sorted_keys(batch)) do
+    if check.is_tensor(batch[name]) then names[#names + 1] = name end
+  end
+  return names
+end
+
+--- Which fields of a batch the update takes.
+local function input_names(self, batch)
+  if not self.names then self.names = self.user_step and tensor_names(batch) or {"x", "y"} end
+  return self.names
+end
+
+---@return neap.Tensor ...
+local function inputs(self, batch)
+  local list = {}
+  for i, name in ipairs(input_names(self, batch)) do list[i] = field(batch, name) end
+  return table.unpack(list)
+end
+
+--- What the update traces.
+local function loss_function(self)
+  local model, loss, step = self.model, self.user_loss, self.user_step
+  if loss then return function(x, y) return loss(model(x), y) end end
+  return function(...)
+    local batch = {}
+    for i, name in ipairs(self.names) do batch[name] = (select(i, ...)) end
+    return step(model, batch)
+  end
+end
+
+local function seed_all(self, seed)
+  if not seed then return end
+  core.manual_seed(seed)
+  if not self.loader.seed_given then
+    local place = self.loader:state()
+    place.seed = seed
+    self.loader:load_state(place)
+  end
+end
+
+--- A trainer. Options: model, loss(pred, target) or step(model, batch), optimizer, loader, policy, precision,
+--- grain, clip_norm, checkpoint = {path, every (steps; each epoch when left out), keep, best = {metric, mode}},
+--- journal (path of JSON lines), seed, progress (false: say nothing; a function: gets the lines).
+---@param options table
+---@return neap.Trainer
+function M.new(options)
+  local o = check.options("neap.trainer", options, specs)
+  check_parts(o)
+  local self = setmetatable({
+    model = o.model, optimizer = o.optimizer, loader = o.loader, user_loss = o.loss, user_step = o.step,
+    state = {}, events = {}, handlers = {}, steps_done = 0, epochs_done = 0, retries = 0, progress = o.progress,
+  }, Trainer)
+  seed_all(self, o.seed)
+  self.saver = checkpoint.new(o.checkpoint)
+  self.journal = journal.open(o.journal)
+  if not o.optimizer:is_bound() then o.optimizer:bind(o.model) end
+  self.update = update.new {
+    loss = loss_function(self), optimizer = o.optimizer, policy = o.policy or policy.auto(), grain = o.grain,
+    clip_norm = o.clip_norm, precision = o.precision,
+  }
+  self.update.on_oom = function(oom, act) self:note_oom(oom, act) end
+  self.cursor = self.loader:state()
+  self.meter = progress.meter()
+  return self
+end
+
+-- Events -----------------------------------------------------------------------------------------------
+
+local event_names = {step = true, epoch = true, oom = true, checkpoint = true, stop = true}
+
+--- Calls fn(trainer, event) at each "step", "epoch", "oom", "checkpoint" or "stop".
+---@param name string
+---@param fn fun(trainer: neap.Trainer, event: table)
+---@return neap.Trainer self
+function Trainer:on(name, fn)
+  if not event_names[name] then
+    check.fail("INVALID", "trainer:on: there is no event %s; events are %s", check.describe(name),
+               table.concat(check.sorted_keys(event_names), ", "))
+  end
+  check.value("trainer:on", "the handler", fn, {kind = "callable"})
+  self.handlers[name] = self.handlers[name] or {}
+  table.insert(self.handlers[name], fn)
+  return self
+end
+
+---@package
+function Trainer:note(name, fields)
+  local event = {event = name, step = self.steps_done, epoch = self.epochs_done}
+  for key, v in pairs(fields) do event[key] = v end
+  -- Steps are too many to keep.
+  if name ~= "step" then self.events[#self.events + 1] = event end
+  self.journal:write(event)
+  for _, fn in ipairs(self.handlers[name] or {}) do fn(self, event) end
+end
+
+---@package
+function Trainer:note_oom(oom, act)
+  local p = act and oom:predict(act)
+  self:note("oom", {
+    requested = oom.requested, budget = oom.budget, in_use = oom.in_use, largest_free = oom.largest_free,
+    phase = oom.phase, attempt = oom.attempt, batch = oom.plan.batch, micro_batch = oom.plan.micro_batch,
+    answer = act and tostring(act) or "none", peak = p and p.peak, exact = p and p.exact,
+    message = tostring(oom),
+  })
+end
+
+-- One slice --------------------------------------------------------------------------------------------
+
+local function take_batch(self)
+  if self.batch then return self.batch end
+  if self.loader:is_exhausted() then
+    check.fail("INVALID", "neap.trainer: an epoch of the loader has no batch: %d samples, batch size %d%s",
+               self.loader.dataset.size, self.loader.batch_size, self.loader.drop_last and ", drop_last" or "")
+  end
+  self.meter:start()
+  self.batch = self.loader:next()
+  return self.batch
+end
+
+local function end_epoch(self)
+  local mean, rate = self.meter:finish_epoch()
+  self.epochs_done = self.epochs_done + 1
+  self:note("epoch", {loss = mean, samples_per_second = rate})
+end
+
+local function committed(self, loss)
+  local batch, ends = self.batch, self.loader:is_exhausted()
+  self.batch, self.retries, self.loss = nil, 0, loss
+  self.steps_done = self.steps_done + 1
+  if ends then self.loader:next() end
+  self.cursor = self.loader:state()
+  self.meter:add(batch.size, loss)
+  self:note("step", {loss = loss, size = batch.size})
+  if ends then end_epoch(self) end
+  self.saver:after_step(self, ends)
+end
+
+local function change_batch(self, n)
+  if self.batch then self.loader:put_back(self.batch) end
+  self.batch = nil
+  self.loader:set_batch_size(n)
+  self.cursor = self.loader:state()
+end
+
+local function end_by_policy(self, problem, saved)
+  local where = saved and "; the checkpoint is " .. saved or "; no checkpoint was asked for"
+  self:note("stop", {reason = problem.message, path = saved})
+  error(core.error("STOPPED", problem.message .. where, {
+    exit_code = 3, bytes = problem.bytes, path = saved, action = problem.action,
+  }), 0)
+end
+
+local function save_for_policy(self, item)
+  local path = item.path or self.saver:emergency_path()
+  local ok, err = self:save(path)
+  if ok then return path end
+  error(core.error("STOPPED", ("out of memory, and no checkpoint could be saved at %q: %s"):format(path,
+    tostring(err)), {exit_code = 3}), 0)
+end
+
+--- What a policy answered that an update alone cannot do.
+local function carry_out(self, problem)
+  self.retries = self.retries + 1
+  if self.retries > RETRIES then error(problem, 0) end
+  local saved
+  for _, item in ipairs(problem.action.items) do
+    if item.kind == "checkpoint" then saved = save_for_policy(self, item) end
+    if item.kind == "batch" then change_batch(self, item.n) end
+    if item.kind == "stop" then end_by_policy(self, problem, saved) end
+  end
+end
+
+--- Works for about budget_ms on the update in hand. True when it was committed.
+local function advance(self, budget_ms)
+  while true do
+    local batch = take_batch(self)
+    local ok, done, loss = pcall(self.update.step, self.update, budget_ms, inputs(self, batch))
+    if ok then
+      if done then committed(self, loss) end
+      return done
+    end
+    local problem = done
+    if type(problem) ~= "table" or not problem.action then error(problem, 0) end
+    carry_out(self, problem)
+  end
+end
+
+--- Does one slice of the training: for a frame of a game, budget_ms milliseconds of it.
+---@param options? {budget_ms: number}
+---@return {committed: boolean, loss: number?, step: integer, epoch: integer}
+function Trainer:step(options)
+  local o = check.options("trainer:step", options, {budget_ms = {kind = "number", min = 0, default = math.huge}})
+  local done = advance(self, o.budget_ms)
+  return {committed = done, loss = self.loss, step = self.steps_done, epoch = self.epochs_done}
+end
+
+-- The loop ---------------------------------------------------------------------------------------------
+
+local function reached(self, o)
+  return o.steps and self.steps_done >= o.steps or o.epochs and self.epochs_done >= o.epochs or false
+end
+
+local function announce_stop(self)
+  self:note("stop", {reason = "trainer:stop() was called"})
+end
+
+--- Trains until so many epochs or steps are done in all, so that resuming and calling it again is safe.
+---@param options {epochs: integer?, steps: integer?}
+---@return {step: integer, epoch: integer, loss: number?}
+function Trainer:fit(options)
+  local o = check.options("trainer:fit", options, {
+    epochs = {kind = "integer", min = 0}, steps = {kind = "integer", min = 0},
+  })
+  if not o.epochs and not o.steps then check.fail("INVALID", "trainer:fit: give epochs or steps") end
+  self.stopping = false
+  local display = progress.new(self, o)
+  while not reached(self, o) and not self.stopping do
+    advance(self, math.huge)
+    display:update()
+  end
+  display:close()
+  if self.stopping then announce_stop(self) end
+  self.saver:after_fit(self)
+  return {step = self.steps_done, epoch = self.epochs_done, loss = self.loss}
+end
+
+--- Ends fit after the update in hand.
+function Trainer:stop()
+  self.stopping = true
+end
+
+-- The rest ---------------------------------------------------------------------------------------------
+
+--- Means over a loader, with the model in evaluation mode: {loss =, accuracy = where it makes sense, ...}.
+---@param loader neap.Loader
+---@param options? {metrics: table<string, fun(pred, target): number>}
+---@return table<string, number>
+function Trainer:evaluate(loader, options)
+  if not data.is_loader(loader) then
+    check.fail("INVALID", "trainer:evaluate: got %s, expected a neap.data.loader", check.describe(loader))
+  end
+  local result = evaluation.run(self, loader, options)
+  self.saver:after_evaluation(self, result)
+  return result
+end
+
+--- Saves everything that a later run needs to go on with the same bits.
+---@param path string
+---@return true? ok, table? err
+function Trainer:save(path)
+  check.value("trainer:save", "the path", path, {kind = "string"})
+  local ok, err = checkpoint.save(self, path)
+  if not ok then return nil, err end
+  self:note("checkpoint", {path = path})
+  return true
+end
+
+--- Goes on where a checkpoint was saved. nil and an error when there is none; a checkpoint of something else
+--- raises an error and changes nothing.
+---@param path string
+---@return true? ok, table? err
+function Trainer:resume(path)
+  check.value("trainer:resume", "the path", path, {kind = "string"})
+  self.update:drop()
+  local ok, err = checkpoint.resume(self, path)
+  if not ok then return nil, err end
+  self.batch, self.retries = nil, 0
+  self.cursor = self.loader:state()
+  self.meter = progress.meter()
+  self.journal:write {event = "resume", step = self.steps_done, epoch = self.epochs_done, path = path}
+  return true
+end
+
+local function predict_with_batch(self, batch, micro)
+  return self.update:predict_memory {inputs = {inputs(self, batch)}, micro_batch = micro}
+end
+
+--- What an update would need: {memory, exact, seconds, micro, grain, fits}, for another batch size or in
+--- micro-batches. Nothing is run.
+---@param options? {batch: integer, micro_batch: integer}
+---@return table
+function Trainer:predict_memory(options)
+  local o = check.options("trainer:predict_memory", options, {
+    batch = {kind = "integer", min = 1}, micro_batch = {kind = "integer", min = 1},
+  })
+  local size = o.batch or self.loader.batch_size
+  if self.batch and self.batch.size == size then return predict_with_batch(self, self.batch, o.micro_batch) end
+  if size > self.loader.dataset.size then
+    check.fail("INVALID", "trainer:predict_memory: batch is %d but the dataset has %d samples", size,
+               self.loader.dataset.size)
+  end
+  return predict_with_batch(self, self.loader:sample(size), o.micro_batch)
+end
+
+return M

@@ -1,0 +1,31 @@
+--- The run's journal: a JSON line for each event, with the version of its fields.
+local core = require "neap.core"
+local check = require "neap.check"
+local json = require "neap.json"
+
+local M = {}
+
+local VERSION <const> = 1
+
+local Journal = {}
+Journal.__index = Journal
+
+--- Appends to the file at path; without a path it writes nothing.
+---@param path string?
+function M.open(path)
+  if not path then return setmetatable({}, Journal) end
+  local file, err = io.open(path, "a")
+  if not file then check.fail("IO", "the journal cannot be written: %s", err) end
+  file:setvbuf("line")
+  return setmetatable({file = file}, Journal)
+end
+
+---@param event table plain data
+function Journal:write(event)
+  if not self.file then return end
+  local line = {v = VERSION, clock = core.clock()}
+  for key, v in pairs(event) do line[key] = v end
+  self.file:write(json.encode(line, "an event"), "\n")
+end
+
+return M
