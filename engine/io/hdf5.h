@@ -105,6 +105,11 @@ neap_status neap__h5_attrs(neap_h5_item *item, const neap_h5_attr **out, uint32_
 /* NEAP_NOT_FOUND naming item and attribute when it is not there. */
 neap_status neap__h5_attr(neap_h5_item *item, const char *name, const neap_h5_attr **out, neap_error *err);
 
+/* For programs that own their process: libhdf5 prints nothing of its own any more. Without it, libhdf5 1.10
+ * may complain on stderr when the process ends after a file with damaged headers was met: it loses those
+ * headers' memory. */
+void neap__h5_quiet(void);
+
 /* --- writing ---------------------------------------------------------------------------------------- */
 
 typedef struct neap_h5_writer neap_h5_writer;

@@ -34,6 +34,12 @@ void neap__h5_leave(neap_h5_guard *g) {
   pthread_mutex_unlock(&h5_lock);
 }
 
+void neap__h5_quiet(void) {
+  pthread_mutex_lock(&h5_lock);
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+  pthread_mutex_unlock(&h5_lock);
+}
+
 neap_status neap__h5_fail(neap_error *err, neap_status st, const char *file, const char *item, const char *fmt, ...) {
   char text[sizeof err->message];
   va_list args;
