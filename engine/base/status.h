@@ -20,6 +20,10 @@ typedef struct neap_error {
   char message[600];
 } neap_error;
 
+#ifdef __cplusplus
+extern "C" { /* seams over C++ libraries report failures too */
+#endif
+
 #if defined(__GNUC__)
 #define NEAP_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
@@ -33,4 +37,7 @@ neap_status neap__fail(neap_error *e, neap_status status, const char *fmt, ...) 
 /* Makes *e say "no error". */
 void neap__error_clear(neap_error *e);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -6,6 +6,7 @@
  *   live.c      live ranges, in-place, and offsets in the arena
  *   prepare.c   kernels and workspaces
  *   run.c       running
+ *   canary.c    debug builds: gaps between blocks that nobody may write
  *
  * Passes: a sum over the samples is complete only when all micro-batches have told theirs. What needs such
  * a sum for each sample (a per-sample value times 1 / count) runs in a later pass over the micro-batches,
@@ -116,6 +117,9 @@ neap_status neap__plan_schedule(neap_program *p, neap_error *err);
 neap_status neap__plan_live(neap_program *p, neap_error *err);
 neap_status neap__plan_prepare(neap_program *p, neap_error *err);
 void neap__plan_unprepare(neap_program *p);
+
+void neap__canary_put(const neap_run *r, const neap_step *s);
+neap_status neap__canary_check(const neap_run *r, const neap_step *s, neap_error *err);
 
 /* lower.c, called by schedule.c */
 typedef struct neap_lowering {

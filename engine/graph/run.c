@@ -135,6 +135,14 @@ static neap_status fault(neap_run *r, const neap_step *s, neap_error *err) {
   return complete(s, (neap_status)f->code, err);
 }
 
+static neap_status finish_step(neap_run *r, const neap_step *s, neap_error *err) {
+  if (r->fault.code) return fault(r, s, err);
+  neap_status st = neap__canary_check(r, s, err);
+  if (st != NEAP_OK) return complete(s, st, err);
+  advance(r);
+  return NEAP_OK;
+}
+
 static neap_status run_whole_step(neap_run *r, neap_error *err) {
   const neap_program *p = r->program;
   const neap_step *s = &p->steps[r->step];
@@ -142,6 +150,7 @@ static neap_status run_whole_step(neap_run *r, neap_error *err) {
   neap_backend *b = p->ctx->backend;
   neap_launch l;
   fill_launch(r, s, &l);
+  neap__canary_put(r, s);
   for (; r->phase < k->n_phases; r->phase++) {
     if (r->task < k->tasks[r->phase]) {
       neap_status st = b->vt->launch(b, k, &l, r->phase, r->task, k->tasks[r->phase] - r->task, err);
@@ -149,9 +158,7 @@ static neap_status run_whole_step(neap_run *r, neap_error *err) {
     }
     r->task = 0;
   }
-  if (r->fault.code) return fault(r, s, err);
-  advance(r);
-  return NEAP_OK;
+  return finish_step(r, s, err);
 }
 
 /* Seconds of one task of the phase: measured when it has run before, predicted otherwise. */
@@ -193,6 +200,7 @@ static neap_status run_some(neap_run *r, double left, bool must, bool *stopped, 
   if (n) {
     neap_launch l;
     fill_launch(r, s, &l);
+    if (r->phase == 0 && r->task == 0) neap__canary_put(r, s);
     double t0 = neap__clock();
     neap_status st = b->vt->launch(b, k, &l, r->phase, r->task, n, err);
     if (st != NEAP_OK) return complete(s, st, err);
@@ -202,9 +210,7 @@ static neap_status run_some(neap_run *r, double left, bool must, bool *stopped, 
   if (r->task < k->tasks[r->phase]) return NEAP_OK;
   r->task = 0;
   if (++r->phase < k->n_phases) return NEAP_OK;
-  if (r->fault.code) return fault(r, s, err);
-  advance(r);
-  return NEAP_OK;
+  return finish_step(r, s, err);
 }
 
 neap_status neap__run_step(neap_run *r, double seconds, neap_error *err) {
