@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
-
 #ifdef __cplusplus
-extern "C" {
+extern "C" { /* base/status.h does not say so itself */
 #endif
+
+#include "base/status.h"
 
 typedef struct neap_dnn neap_dnn;           /* the library's engine */
 typedef struct neap_dnn_conv neap_dnn_conv; /* one primitive with what its threads need */
