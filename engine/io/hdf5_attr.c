@@ -96,7 +96,7 @@ static neap_status too_large(const neap_h5_item *it, const neap_h5_attr *a, uint
 
 /* In place, from as many bytes as a reader of booleans filled to int64. */
 static void widen(int64_t *p, size_t n) {
-  const int8_t *bytes = (const int8_t *)p;
+  const uint8_t *bytes = (const uint8_t *)p;
   while (n-- > 0) p[n] = bytes[n];
 }
 

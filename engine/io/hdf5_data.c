@@ -180,12 +180,10 @@ static neap_status read_part(reading *r, const hsize_t *start, const hsize_t *co
 
 static neap_status dataset_of(neap_h5_item *item, neap_h5_item **out, neap_error *err) {
   neap_status st = neap__h5_resolve_locked(item, err);
-  if (st) return st;
-  if (item->kind != NEAP_H5_DATASET)
-    return neap__h5_fail(err, NEAP_INVALID, item->file->path, item->path, "expected a dataset of numbers, found a %s",
-                         item->kind == NEAP_H5_GROUP ? "group" : "string");
   *out = neap__h5_real(item);
-  return NEAP_OK;
+  if (st || item->kind == NEAP_H5_DATASET) return st;
+  return neap__h5_fail(err, NEAP_INVALID, item->file->path, item->path, "expected a dataset of numbers, found a %s",
+                       item->kind == NEAP_H5_GROUP ? "group" : "string");
 }
 
 static neap_status check_bytes(const neap_h5_item *it, const neap_desc *d, size_t bytes, neap_error *err) {
@@ -299,7 +297,7 @@ static neap_status read_index_locked(neap_h5_item *item, const int64_t *rows, si
     if (rows[i] < 0 || rows[i] >= it->desc.shape.dim[0])
       return neap__h5_fail(err, NEAP_RANGE, it->file->path, it->path, "row %lld: there are %lld, from 0 on",
                            (long long)rows[i], (long long)it->desc.shape.dim[0]);
-  if (bytes == 0) return NEAP_OK;
+  if (n == 0 || bytes == 0) return NEAP_OK;
   if ((st = begin_reading(&r, it, true, err))) return st;
   st = read_runs(&r, rows, n, dst, bytes / n, err);
   end_reading(&r);

@@ -30,12 +30,10 @@ static neap_h5_item *item_new(neap_h5_file *f, neap_h5_item *parent, const char 
   it->depth = parent ? parent->depth + 1 : 0;
   it->name = neap__zone_strdup(&f->zone, name);
   const size_t before = parent ? strlen(parent->path) : 0;
-  char *path = neap__zone_alloc(&f->zone, before + strlen(name) + 2);
+  const size_t bytes = before + strlen(name) + 2;
+  char *path = neap__zone_alloc(&f->zone, bytes);
   if (!it->name || !path) return NULL;
-  if (before > 0)
-    sprintf(path, "%s/%s", parent->path, name);
-  else
-    strcpy(path, name);
+  snprintf(path, bytes, "%s%s%s", before > 0 ? parent->path : "", before > 0 ? "/" : "", name);
   it->path = path;
   return it;
 }
@@ -68,7 +66,7 @@ static neap_h5_file *file_new(neap_host *h, const char *path) {
   neap__zone_init(&f->zone, h);
   f->path = neap__alloc(h, strlen(path) + 1);
   if (f->path) {
-    strcpy(f->path, path);
+    memcpy(f->path, path, strlen(path) + 1);
     f->root = item_new(f, NULL, "", LINK_HARD);
   }
   if (f->root) return f;
@@ -218,7 +216,7 @@ static neap_status missing(const neap_h5_item *group, const char *path, neap_err
 /* Part by part through our own items, so that libhdf5 only ever sees paths of hard links and never leaves
  * the file by itself. */
 static neap_status find_locked(neap_h5_item *from, const char *path, neap_h5_item **out, neap_error *err) {
-  neap_h5_item *it = from;
+  neap_h5_item *it = *out = from;
   neap_status st = neap__h5_resolve_locked(it, err);
   for (const char *p = path; !st && *p;) {
     const size_t length = strcspn(p, "/");

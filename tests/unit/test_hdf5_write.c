@@ -311,8 +311,8 @@ static void refused_host_memory_is_survived(void **state) {
 /* Every single byte of a file is changed in turn: either that is noticed, or it did not matter. */
 static void no_flipped_byte_gives_wrong_data(void **state) {
   h5_files *t = *state;
-  static const float x[] = {1.5f, -2.25f, 3, 4};
-  static const neap_desc d = {NEAP_F32, {1, {4}}};
+  static const int32_t x[] = {1, -2, 300, 4};
+  static const neap_desc d = {NEAP_I32, {1, {4}}};
   neap_h5_writer *w = begun(t);
   unsigned char *bytes;
   struct stat s;
@@ -322,7 +322,7 @@ static void no_flipped_byte_gives_wrong_data(void **state) {
   put_attr(t, w, "model", (neap_h5_attr){.name = "step", .kind = NEAP_H5_ATTR_INT, .v.i = 12345});
   committed(t, w);
   assert_int_equal(stat(t->path, &s), 0);
-  bytes = malloc((size_t)s.st_size);
+  bytes = calloc(1, (size_t)s.st_size);
   FILE *file = fopen(t->path, "r+b");
   assert_true(bytes && file && fread(bytes, 1, (size_t)s.st_size, file) == (size_t)s.st_size);
   setvbuf(file, NULL, _IONBF, 0);
@@ -330,7 +330,7 @@ static void no_flipped_byte_gives_wrong_data(void **state) {
     neap_h5_file *f = NULL;
     neap_h5_item *it, *model;
     const neap_h5_attr *a = NULL;
-    float out[4] = {0};
+    int32_t out[4] = {0};
     fseek(file, i, SEEK_SET);
     fputc(bytes[i] ^ 0x20, file);
     neap_status st = neap__h5_open(&t->host.host, t->path, 0, &f, &t->err);
