@@ -1,0 +1,153 @@
+/* Inputs of programs and updates as scripts give them at each run. */
+#include <string.h>
+
+#include "bindings/lua/lua_neap.h"
+
+neap_status neap__inputs_create(neap_context *ctx, const neap_graph *g, neap_lua_inputs *out, neap_error *err) {
+  neap_host *h = &ctx->host;
+  uint32_t n = g->n_inputs;
+  bool scalars = false;
+  memset(out, 0, sizeof *out);
+  out->ctx = ctx;
+  out->n = n;
+  out->desc = neap__calloc(h, n + 1u, sizeof *out->desc);
+  out->data = neap__calloc(h, n + 1u, sizeof *out->data);
+  out->held = neap__calloc(h, n + 1u, sizeof *out->held);
+  out->offset = neap__calloc(h, n + 1u, sizeof *out->offset);
+  neap_status s = NEAP_OK;
+  if (!out->desc || !out->data || !out->held || !out->offset)
+    s = neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for %u inputs", n);
+  for (uint32_t i = 0; i < n && s == NEAP_OK; i++) {
+    out->desc[i] = *neap__desc_of(g, g->inputs[i]);
+    scalars = scalars || out->desc[i].shape.ndim == 0;
+  }
+  if (s == NEAP_OK && scalars) {
+    void *block = NULL;
+    out->scalar_bytes = (size_t)n * NEAP_ALIGN;
+    s = neap__context_reserve(ctx, out->scalar_bytes, NEAP_OWNER_STAGING, &block, err);
+    out->scalars = block;
+  }
+  if (s != NEAP_OK) neap__inputs_destroy(out);
+  return s;
+}
+
+void neap__inputs_destroy(neap_lua_inputs *in) {
+  if (!in->ctx) return;
+  neap_host *h = &in->ctx->host;
+  size_t n = in->n + 1u;
+  if (in->held) neap__inputs_release(in);
+  if (in->scalars) neap__release(in->ctx->memory, in->scalars, in->scalar_bytes, NEAP_OWNER_STAGING);
+  neap__free(h, in->desc, n * sizeof *in->desc);
+  neap__free(h, in->data, n * sizeof *in->data);
+  neap__free(h, in->held, n * sizeof *in->held);
+  neap__free(h, in->offset, n * sizeof *in->offset);
+  memset(in, 0, sizeof *in);
+}
+
+static void bind_number(lua_State *L, neap_lua_inputs *in, uint32_t i, int index, const char *function) {
+  char element[8];
+  neap_error err;
+  const neap_desc *d = &in->desc[i];
+  neap_status s = neap__encode(L, index, d->dtype, element, &err);
+  if (s != NEAP_OK) neap__lua_fail(L, s, function, "input %u: %s", i + 1, err.message);
+  char *to = in->scalars + (size_t)i * NEAP_ALIGN;
+  neap__ok(L, neap__copy(in->ctx, to, element, neap__dtype_size(d->dtype), NEAP_COPY_IN, &err), &err);
+  in->data[i] = to;
+}
+
+static void bind_tensor(lua_State *L, neap_lua_inputs *in, uint32_t i, int index, const char *function) {
+  neap_lua_tensor *t = neap__tensor_test(L, index);
+  const neap_desc *d = &in->desc[i];
+  char text[96], expected[96];
+  if (!t)
+    neap__lua_fail(L, NEAP_INVALID, function, "input %u is %s, expected a tensor (%s %s)", i + 1,
+                   neap__describe(L, index, text, sizeof text), neap__dtype_name(d->dtype),
+                   neap__shape_text(&d->shape, expected, sizeof expected));
+  neap__tensor_usable(L, t, function);
+  if (t->trace)
+    neap__lua_fail(L, NEAP_INVALID, function, "input %u is a value of a traced function, expected a tensor", i + 1);
+  if (t->t.dtype != d->dtype || !neap__shape_equal(&t->t.shape, &d->shape))
+    neap__lua_fail(L, t->t.dtype != d->dtype ? NEAP_DTYPE : NEAP_SHAPE, function, "input %u is %s %s, expected %s %s",
+                   i + 1, neap__dtype_name(t->t.dtype), neap__shape_text(&t->t.shape, text, sizeof text),
+                   neap__dtype_name(d->dtype), neap__shape_text(&d->shape, expected, sizeof expected));
+  in->data[i] = neap__tensor_data(&t->t);
+}
+
+void neap__inputs_bind(lua_State *L, neap_lua_inputs *in, int first, const char *function) {
+  int given = lua_gettop(L) - first + 1;
+  if (given != (int)in->n) neap__lua_fail(L, NEAP_INVALID, function, "takes %u inputs, got %d", in->n, given);
+  for (uint32_t i = 0; i < in->n; i++) {
+    int index = first + (int)i;
+    if (lua_type(L, index) == LUA_TNUMBER && in->desc[i].shape.ndim == 0)
+      bind_number(L, in, i, index, function);
+    else
+      bind_tensor(L, in, i, index, function);
+  }
+}
+
+bool neap__inputs_match(lua_State *L, const neap_lua_inputs *in, int first) {
+  if (lua_gettop(L) - first + 1 != (int)in->n) return false;
+  for (uint32_t i = 0; i < in->n; i++) {
+    int index = first + (int)i;
+    if (lua_type(L, index) == LUA_TNUMBER) {
+      if (in->desc[i].shape.ndim != 0 || !neap__dtype_is_float(in->desc[i].dtype)) return false;
+      continue;
+    }
+    const neap_lua_tensor *t = neap__tensor_test(L, index);
+    if (!t || t->t.dtype != in->desc[i].dtype || !neap__shape_equal(&t->t.shape, &in->desc[i].shape)) return false;
+  }
+  return true;
+}
+
+void neap__inputs_hold(lua_State *L, neap_lua_inputs *in, int first) {
+  neap__inputs_release(in);
+  for (uint32_t i = 0; i < in->n; i++) {
+    const neap_lua_tensor *t = neap__tensor_test(L, first + (int)i);
+    if (!t) continue;
+    in->held[i] = neap__storage_retain(t->t.storage);
+    in->offset[i] = t->t.offset * (int64_t)neap__dtype_size(t->t.dtype);
+  }
+}
+
+neap_status neap__inputs_refresh(neap_lua_inputs *in, neap_error *err) {
+  for (uint32_t i = 0; i < in->n; i++) {
+    const neap_storage *s = in->held[i];
+    if (!s) continue;
+    if (s->closed) return neap__fail(err, NEAP_CLOSED, "input %u was closed before the update was done", i + 1);
+    in->data[i] = s->data ? (const char *)s->data + in->offset[i] : NULL;
+  }
+  return NEAP_OK;
+}
+
+void neap__inputs_release(neap_lua_inputs *in) {
+  for (uint32_t i = 0; i < in->n; i++) {
+    neap__storage_drop(in->held[i]);
+    in->held[i] = NULL;
+  }
+}
+
+/* The table at index holds, for each input, a 1-based dimension or false. */
+static int32_t batch_dim(lua_State *L, int index, const char *function, const neap_graph *g, uint32_t i) {
+  const neap_shape *s = &neap__desc_of(g, g->inputs[i])->shape;
+  int64_t dim = -1;
+  if (lua_rawgeti(L, index, (lua_Integer)i + 1) != LUA_TNIL && !(lua_isboolean(L, -1) && !lua_toboolean(L, -1)))
+    dim = neap__arg_integer(L, lua_gettop(L), function, "an entry of `batch_dims`", 1, s->ndim) - 1;
+  lua_pop(L, 1);
+  return (int32_t)dim;
+}
+
+int64_t neap__arg_batch(lua_State *L, int index, const char *function, const neap_graph *g, int32_t *dims) {
+  int64_t batch = 0;
+  uint32_t from = 0;
+  for (uint32_t i = 0; i < g->n_inputs; i++) {
+    dims[i] = lua_istable(L, index) ? batch_dim(L, index, function, g, i) : -1;
+    if (dims[i] < 0) continue;
+    int64_t n = neap__desc_of(g, g->inputs[i])->shape.dim[dims[i]];
+    if (from && n != batch)
+      neap__lua_fail(L, NEAP_SHAPE, function, "input %u has %lld samples but input %u has %lld", i + 1, (long long)n,
+                     from, (long long)batch);
+    batch = n;
+    from = i + 1;
+  }
+  return batch;
+}

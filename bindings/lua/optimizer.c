@@ -1,0 +1,331 @@
+/* Optimizers: settings by group, moments, and a step outside updates. */
+#include "train/optimizer.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bindings/lua/lua_neap.h"
+
+/* Updates point to the engine's optimizer; whichever goes last ends it. */
+static void drop(neap_handle *h) {
+  neap_lua_optimizer *o = (neap_lua_optimizer *)h;
+  if (o->users) return;
+  neap__optimizer_destroy(o->o);
+  o->o = NULL;
+}
+
+const neap_class neap__optimizer_class = {"neap.optimizer", drop};
+
+void neap__optimizer_unuse(neap_lua_optimizer *o) {
+  o->users--;
+  if (o->users || o->base.lua) return;
+  neap__optimizer_destroy(o->o);
+  o->o = NULL;
+}
+
+static neap_lua_optimizer *check(lua_State *L, const char *function) {
+  return neap__handle_check(L, 1, &neap__optimizer_class, function);
+}
+
+/* --- settings ---------------------------------------------------------------------------------------- */
+
+#define SETTINGS "lr|momentum|nesterov|weight_decay|betas|eps|decoupled|maximize"
+
+static void get_number(lua_State *L, int table, const char *name, double max, double *out) {
+  if (lua_getfield(L, table, name) != LUA_TNIL) *out = neap__arg_number(L, lua_gettop(L), "optimizer", name, 0, max);
+  lua_pop(L, 1);
+}
+
+static void get_flag(lua_State *L, int table, const char *name, bool *out) {
+  char text[80];
+  if (lua_getfield(L, table, name) != LUA_TNIL) {
+    if (!lua_isboolean(L, -1))
+      neap__lua_fail(L, NEAP_INVALID, "optimizer", "%s is %s, expected true or false", name,
+                     neap__describe(L, -1, text, sizeof text));
+    *out = lua_toboolean(L, -1);
+  }
+  lua_pop(L, 1);
+}
+
+static void get_betas(lua_State *L, int table, neap_hyper *h) {
+  const double below_one = 1 - DBL_EPSILON / 2;
+  if (lua_getfield(L, table, "betas") != LUA_TNIL) {
+    int list = lua_gettop(L);
+    neap__arg_table(L, list, "optimizer", "betas");
+    lua_rawgeti(L, list, 1);
+    lua_rawgeti(L, list, 2);
+    h->beta1 = neap__arg_number(L, list + 1, "optimizer", "the first of betas", 0, below_one);
+    h->beta2 = neap__arg_number(L, list + 2, "optimizer", "the second of betas", 0, below_one);
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 1);
+}
+
+/* Changes what the table at index names; `h` changes only when all of it is right. */
+static void parse_hyper(lua_State *L, int table, neap_optimizer_kind kind, bool has_momentum, neap_hyper *out) {
+  neap_hyper h = *out;
+  neap__arg_options(L, table, "optimizer", SETTINGS);
+  get_number(L, table, "lr", DBL_MAX, &h.lr);
+  get_number(L, table, "momentum", DBL_MAX, &h.momentum);
+  get_number(L, table, "weight_decay", DBL_MAX, &h.weight_decay);
+  get_number(L, table, "eps", DBL_MAX, &h.eps);
+  get_flag(L, table, "nesterov", &h.nesterov);
+  get_flag(L, table, "decoupled", &h.decoupled);
+  get_flag(L, table, "maximize", &h.maximize);
+  get_betas(L, table, &h);
+  if (kind == NEAP_SGD && h.nesterov && h.momentum == 0)
+    neap__lua_fail(L, NEAP_INVALID, "optimizer", "nesterov needs a momentum above 0");
+  if (kind == NEAP_SGD && h.momentum != 0 && !has_momentum)
+    neap__lua_fail(L, NEAP_INVALID, "optimizer", "momentum is %.14g, but the optimizer was made without momentum",
+                   h.momentum);
+  *out = h;
+}
+
+static uint32_t check_group(lua_State *L, const neap_lua_optimizer *o, int index) {
+  return (uint32_t)neap__arg_integer(L, index, "optimizer", "the group", 1, o->o->n_groups) - 1;
+}
+
+static int set(lua_State *L) {
+  neap_lua_optimizer *o = check(L, "set");
+  uint32_t group = check_group(L, o, 2);
+  neap__arg_table(L, 3, "set", "argument 3");
+  parse_hyper(L, 3, o->o->kind, o->o->n_moments > 0, &o->o->groups[group]);
+  return 0;
+}
+
+static int set_lr(lua_State *L) {
+  neap_lua_optimizer *o = check(L, "lr");
+  uint32_t group = check_group(L, o, 2);
+  o->o->groups[group].lr = neap__arg_number(L, 3, "optimizer", "lr", 0, DBL_MAX);
+  return 0;
+}
+
+static void put_number(lua_State *L, const char *name, double x) {
+  lua_pushnumber(L, x);
+  lua_setfield(L, -2, name);
+}
+
+static void put_flag(lua_State *L, const char *name, bool x) {
+  lua_pushboolean(L, x);
+  lua_setfield(L, -2, name);
+}
+
+static int get(lua_State *L) {
+  neap_lua_optimizer *o = check(L, "get");
+  const neap_hyper *h = &o->o->groups[check_group(L, o, 2)];
+  lua_createtable(L, 0, 8);
+  put_number(L, "lr", h->lr);
+  put_number(L, "weight_decay", h->weight_decay);
+  put_flag(L, "maximize", h->maximize);
+  if (o->o->kind == NEAP_SGD) {
+    put_number(L, "momentum", h->momentum);
+    put_flag(L, "nesterov", h->nesterov);
+    return 1;
+  }
+  put_number(L, "eps", h->eps);
+  put_flag(L, "decoupled", h->decoupled);
+  lua_createtable(L, 2, 0);
+  lua_pushnumber(L, h->beta1);
+  lua_rawseti(L, -2, 1);
+  lua_pushnumber(L, h->beta2);
+  lua_rawseti(L, -2, 2);
+  lua_setfield(L, -2, "betas");
+  return 1;
+}
+
+/* --- making ------------------------------------------------------------------------------------------ */
+
+/* Tensors of the list at 2 into `params`, and their groups (list at 3) into `group`. */
+static void take_params(lua_State *L, uint32_t n, uint32_t n_groups, neap_tensor *params, uint32_t *group) {
+  char text[80];
+  for (uint32_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    neap_lua_tensor *t = neap__tensor_test(L, -1);
+    if (!t || t->trace)
+      neap__lua_fail(L, NEAP_INVALID, "optimizer", "parameter %u is %s, expected a tensor", i + 1,
+                     t ? "a value of a traced function" : neap__describe(L, -1, text, sizeof text));
+    neap__tensor_usable(L, t, "optimizer");
+    params[i] = t->t;
+    lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    snprintf(text, sizeof text, "the group of parameter %u", i + 1);
+    group[i] = (uint32_t)neap__arg_integer(L, lua_gettop(L), "optimizer", text, 1, n_groups) - 1;
+    lua_pop(L, 2);
+  }
+}
+
+static void take_groups(lua_State *L, neap_optimizer_kind kind, uint32_t n, neap_hyper *groups) {
+  for (uint32_t i = 0; i < n; i++) {
+    groups[i] = (neap_hyper){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    lua_rawgeti(L, 4, (lua_Integer)i + 1);
+    neap__arg_table(L, lua_gettop(L), "optimizer", "a group's settings");
+    parse_hyper(L, lua_gettop(L), kind, true, &groups[i]);
+    lua_pop(L, 1);
+  }
+}
+
+static neap_optimizer_kind parse_kind(lua_State *L) {
+  const char *kind = neap__arg_string(L, 1, "optimizer", "the kind", NULL);
+  if (strcmp(kind, "sgd") == 0) return NEAP_SGD;
+  if (strcmp(kind, "adam") == 0) return NEAP_ADAM;
+  neap__lua_fail(L, NEAP_INVALID, "optimizer", "there is no kind '%.40s': sgd and adam are there", kind);
+}
+
+/* The list is kept as a copy in the user value: shapes of moments, and the tensors themselves, live with it. */
+static void keep_params(lua_State *L, uint32_t n) {
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 1; i <= n; i++) {
+    lua_rawgeti(L, 2, i);
+    lua_rawseti(L, -2, i);
+  }
+  lua_setiuservalue(L, -2, 1);
+}
+
+/* optimizer(kind, {tensors}, {group of each}, {settings of each group}) */
+static int make_optimizer(lua_State *L) {
+  neap_lua *s = neap__lua_get(L);
+  neap_error err;
+  lua_settop(L, 4);
+  neap_optimizer_kind kind = parse_kind(L);
+  neap__arg_table(L, 2, "optimizer", "the list of parameters");
+  neap__arg_table(L, 3, "optimizer", "the list of groups");
+  neap__arg_table(L, 4, "optimizer", "the list of settings");
+  uint32_t n = (uint32_t)lua_rawlen(L, 2), n_groups = (uint32_t)lua_rawlen(L, 4);
+  if (n == 0) neap__lua_fail(L, NEAP_INVALID, "optimizer", "the list of parameters is empty");
+  neap_tensor *params = lua_newuserdatauv(L, n * sizeof *params, 0);
+  uint32_t *group = lua_newuserdatauv(L, n * sizeof *group, 0);
+  neap_hyper *groups = lua_newuserdatauv(L, (n_groups + 1u) * sizeof *groups, 0);
+  take_groups(L, kind, n_groups, groups);
+  neap_lua_optimizer *o = neap__handle_new(L, s, &neap__optimizer_class, sizeof *o, 1);
+  keep_params(L, n);
+  o->n = n;
+  take_params(L, n, n_groups, params, group);
+  neap__ok(L, NEAP_CALL(s, L, neap__optimizer_create(s->ctx, kind, params, group, n, groups, n_groups, &o->o, &err)),
+           &err);
+  return 1;
+}
+
+/* --- state ------------------------------------------------------------------------------------------- */
+
+static int step_count(lua_State *L) {
+  neap_lua_optimizer *o = check(L, "step_count");
+  if (!lua_isnoneornil(L, 2)) o->o->step = neap__arg_integer(L, 2, "step_count", "the count", 0, INT64_MAX);
+  lua_pushinteger(L, o->o->step);
+  return 1;
+}
+
+/* Pushes parameter i (0-based) of the list at `list`; its segment. */
+static const neap_segment *push_param(lua_State *L, const neap_lua_optimizer *o, int list, uint32_t i,
+                                      neap_lua_tensor **out) {
+  lua_rawgeti(L, list, (lua_Integer)i + 1);
+  neap_lua_tensor *t = neap__tensor_test(L, -1);
+  if (!t) neap__lua_fail(L, NEAP_CLOSED, "optimizer", "parameter %u is gone", i + 1);
+  neap__tensor_usable(L, t, "optimizer");
+  int64_t at = neap__optimizer_find(o->o, t->t.storage);
+  if (at < 0) neap__lua_fail(L, NEAP_INTERNAL, "optimizer", "parameter %u has no segment", i + 1);
+  *out = t;
+  return &o->o->segments[at];
+}
+
+/* moments(k) -> list of views, in the order of the parameters; empty where the kind keeps none. */
+static int moments(lua_State *L) {
+  neap_lua_optimizer *o = check(L, "moments");
+  uint32_t k = (uint32_t)neap__arg_integer(L, 2, "moments", "the moment", 1, 2) - 1;
+  lua_settop(L, 2);
+  lua_getiuservalue(L, 1, 1);
+  lua_newtable(L);
+  for (uint32_t i = 0; k < o->o->n_moments && i < o->n; i++) {
+    neap_lua_tensor *p;
+    const neap_segment *seg = push_param(L, o, 3, i, &p);
+    neap_tensor view = {
+        .dtype = NEAP_F32, .shape = p->t.shape, .offset = (int64_t)(seg->offset / 4), .storage = o->o->moments[k]};
+    neap__strides_dense(&view.shape, view.stride);
+    neap__push_view(L, o->base.lua, &view);
+    lua_rawseti(L, 4, (lua_Integer)i + 1);
+    lua_pop(L, 1);
+  }
+  return 1;
+}
+
+static int bytes(lua_State *L) {
+  neap_lua_optimizer *o = check(L, "bytes");
+  lua_pushinteger(L, (lua_Integer)(o->o->n_moments * neap__align_up(o->o->flat_bytes)));
+  return 1;
+}
+
+/* --- a step outside updates -------------------------------------------------------------------------- */
+
+static void copy_gradient(lua_State *L, neap_lua_optimizer *o, uint32_t i, char *block, uint8_t *present) {
+  neap_lua_tensor *p;
+  neap_error err;
+  char a[96], b[96];
+  lua_rawgeti(L, 2, (lua_Integer)i + 1);
+  const neap_segment *seg = push_param(L, o, 4, i, &p);
+  neap_lua_tensor *g = neap__tensor_test(L, -2);
+  if (g) {
+    neap__tensor_usable(L, g, "apply");
+    if (g->trace || g->t.dtype != NEAP_F32 || !neap__shape_equal(&g->t.shape, &p->t.shape))
+      neap__lua_fail(L, NEAP_SHAPE, "apply", "gradient %u is %s %s, expected fp32 %s", i + 1,
+                     neap__dtype_name(g->t.dtype), neap__shape_text(&g->t.shape, a, sizeof a),
+                     neap__shape_text(&p->t.shape, b, sizeof b));
+    neap__ok(L,
+             neap__copy(o->base.lua->ctx, block + seg->offset, neap__tensor_data(&g->t), (size_t)seg->count * 4,
+                        NEAP_COPY_WITHIN, &err),
+             &err);
+    present[seg - o->o->segments] = 1;
+  } else if (!lua_isboolean(L, -2) || lua_toboolean(L, -2)) {
+    neap__lua_fail(L, NEAP_INVALID, "apply", "gradient %u is %s, expected a tensor or false", i + 1,
+                   neap__describe(L, -2, a, sizeof a));
+  }
+  lua_pop(L, 2);
+}
+
+/* apply({gradient of each parameter, false for none}[, scale]) */
+static int apply(lua_State *L) {
+  neap_lua_optimizer *o = check(L, "apply");
+  neap_lua *s = o->base.lua;
+  neap_error err;
+  neap__arg_table(L, 2, "apply", "the list of gradients");
+  double scale = lua_isnoneornil(L, 3) ? 1 : neap__arg_number(L, 3, "apply", "the scale", -DBL_MAX, DBL_MAX);
+  lua_settop(L, 3);
+  if (s->trace) neap__lua_fail(L, NEAP_INVALID, "apply", "an optimizer cannot step inside a traced function");
+  if (lua_rawlen(L, 2) != o->n)
+    neap__lua_fail(L, NEAP_INVALID, "apply", "%zu gradients for %u parameters (false where there is none)",
+                   (size_t)lua_rawlen(L, 2), o->n);
+  lua_getiuservalue(L, 1, 1);
+  neap_desc d = {.dtype = NEAP_U8, .shape = {.ndim = 1, .dim = {(int64_t)o->o->flat_bytes}}};
+  neap__lua_ready(L, s);
+  neap_lua_tensor *block = neap__push_tensor(L, s);
+  uint8_t *present = lua_newuserdatauv(L, o->o->n_segments + 1u, 0);
+  memset(present, 0, o->o->n_segments + 1u);
+  neap__ok(L, NEAP_CALL(s, L, neap__context_tensor(s->ctx, &d, NEAP_OWNER_GRADIENTS, &block->t, &err)), &err);
+  if (d.shape.dim[0]) /* what lies between segments goes into the norm */
+    neap__ok(L, s->ctx->backend->vt->fill(s->ctx->backend, block->t.storage->data, 0, o->o->flat_bytes, &err), &err);
+  for (uint32_t i = 0; i < o->n; i++) copy_gradient(L, o, i, neap__tensor_data(&block->t), present);
+  neap_status st = NEAP_CALL(s, L, neap__optimizer_apply(o->o, neap__tensor_data(&block->t), present, scale, &err));
+  neap__handle_drop(&block->base);
+  neap__ok(L, st, &err);
+  return 0;
+}
+
+static int optimizer_tostring(lua_State *L) {
+  neap_lua_optimizer *o = neap__handle_test(L, 1, &neap__optimizer_class);
+  if (!o) return 0;
+  if (!o->base.lua)
+    lua_pushliteral(L, "neap.optimizer (closed)");
+  else
+    lua_pushfstring(L, "neap.optimizer %s of %d parameters, %I steps", o->o->kind == NEAP_SGD ? "sgd" : "adam",
+                    (int)o->n, (LUAI_UACINT)o->o->step);
+  return 1;
+}
+
+void neap__open_optimizer(lua_State *L) {
+  static const luaL_Reg methods[] = {{"set", set},     {"lr", set_lr},       {"get", get},
+                                     {"bytes", bytes}, {"moments", moments}, {"step_count", step_count},
+                                     {"apply", apply}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__tostring", optimizer_tostring}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"optimizer", make_optimizer}, {NULL, NULL}};
+  neap__class_new(L, &neap__optimizer_class, methods, meta);
+  luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,393 @@
+/* The update userdata: plans, reserves and runs transactions of one traced loss. */
+#include "train/update.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bindings/lua/lua_neap.h"
+
+typedef struct neap_lua_update {
+  neap_handle base;
+  neap_update *u;
+  neap_lua_optimizer *optimizer; /* user value 1 keeps it; aux tensors of an unfinished run are in user value 2 */
+  neap_lua_inputs inputs;
+  neap_desc *aux_desc;
+  void **aux;
+  uint32_t n_aux;
+  bool planned, reserved;
+} neap_lua_update;
+
+enum { KEEP_OPTIMIZER = 1, KEEP_AUX };
+
+static void drop(neap_handle *h) {
+  neap_lua_update *u = (neap_lua_update *)h;
+  neap_host *host = &h->lua->ctx->host;
+  neap__update_destroy(u->u);
+  neap__inputs_destroy(&u->inputs);
+  neap__free(host, u->aux_desc, (u->n_aux + 1u) * sizeof *u->aux_desc);
+  neap__free(host, u->aux, (u->n_aux + 1u) * sizeof *u->aux);
+  if (u->optimizer) neap__optimizer_unuse(u->optimizer);
+  u->u = NULL;
+  u->aux = NULL;
+  u->aux_desc = NULL;
+  u->optimizer = NULL;
+}
+
+const neap_class neap__update_class = {"neap.update", drop};
+
+static neap_lua_update *check(lua_State *L, const char *function) {
+  return neap__handle_check(L, 1, &neap__update_class, function);
+}
+
+static void abandon(neap_lua_update *u) {
+  neap__update_drop(u->u);
+  neap__inputs_release(&u->inputs);
+}
+
+bool neap__updates_running(const neap_lua *s) {
+  for (const neap_handle *h = s->list.next; h != &s->list; h = h->next)
+    if (h->kind == &neap__update_class && ((const neap_lua_update *)h)->u &&
+        neap__update_running(((const neap_lua_update *)h)->u))
+      return true;
+  return false;
+}
+
+void neap__updates_drop(neap_lua *s) {
+  for (neap_handle *h = s->list.next; h != &s->list; h = h->next)
+    if (h->kind == &neap__update_class && ((neap_lua_update *)h)->u) abandon((neap_lua_update *)h);
+}
+
+/* --- making ------------------------------------------------------------------------------------------ */
+
+static neap_status create(neap_lua_update *u, neap_context *ctx, const neap_update_spec *spec, neap_error *err) {
+  const neap_graph *g = spec->graph;
+  neap_status s = neap__inputs_create(ctx, g, &u->inputs, err);
+  if (s != NEAP_OK) return s;
+  u->n_aux = g->n_outputs - 1;
+  u->aux_desc = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof *u->aux_desc);
+  u->aux = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof *u->aux);
+  if (!u->aux_desc || !u->aux) return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for an update");
+  for (uint32_t i = 0; i < u->n_aux; i++) u->aux_desc[i] = *neap__desc_of(g, g->outputs[i + 1]);
+  return neap__update_create(ctx, spec, &u->u, err);
+}
+
+static void check_loss(lua_State *L, const neap_graph *g) {
+  const neap_desc *d = neap__desc_of(g, g->outputs[0]);
+  char shape[96];
+  if (d->shape.ndim != 0 || !neap__dtype_is_float(d->dtype))
+    neap__lua_fail(L, d->shape.ndim ? NEAP_SHAPE : NEAP_DTYPE, "update",
+                   "the loss is %s %s, expected a floating-point scalar: take its mean or sum",
+                   neap__dtype_name(d->dtype), neap__shape_text(&d->shape, shape, sizeof shape));
+}
+
+/* The lists of writes as the engine takes them, on Lua's stack. */
+static void take_writes(lua_State *L, const neap_lua_graph *g, neap_update_spec *spec) {
+  neap_id *ids = lua_newuserdatauv(L, (2u * g->n_writes + 1u) * sizeof *ids, 0);
+  for (uint32_t i = 0; i < g->n_writes; i++) {
+    ids[i] = g->writes[i].value;
+    ids[g->n_writes + i] = g->writes[i].target;
+  }
+  spec->write_values = ids;
+  spec->write_targets = ids + g->n_writes;
+  spec->n_writes = g->n_writes;
+}
+
+static void take_options(lua_State *L, const neap_lua_graph *g, neap_update_spec *spec) {
+  neap__arg_options(L, 3, "update", "batch_dims|grain|clip_norm");
+  lua_settop(L, 3);
+  if (lua_isnil(L, 3)) return;
+  if (lua_getfield(L, 3, "grain") != LUA_TNIL) spec->grain = neap__arg_integer(L, 4, "update", "grain", 1, INT32_MAX);
+  if (lua_getfield(L, 3, "clip_norm") != LUA_TNIL) {
+    spec->clip_norm = neap__arg_number(L, 5, "update", "clip_norm", 0, HUGE_VAL);
+    if (spec->clip_norm == 0) neap__lua_fail(L, NEAP_RANGE, "update", "clip_norm is 0, expected a norm above 0");
+  }
+  lua_getfield(L, 3, "batch_dims");
+  int32_t *dims = lua_newuserdatauv(L, (g->g->n_inputs + 1u) * sizeof *dims, 0);
+  spec->batch = neap__arg_batch(L, 6, "update", g->g, dims);
+  for (uint32_t i = 0; i < g->g->n_inputs; i++)
+    if (dims[i] >= 0) spec->input_batch = dims;
+}
+
+/* update(graph, optimizer[, {batch_dims =, grain =, clip_norm =}]) */
+static int make_update(lua_State *L) {
+  neap_lua_graph *g = neap__graph_check(L, 1, "update");
+  neap_lua_optimizer *o = neap__handle_check(L, 2, &neap__optimizer_class, "update");
+  neap_lua *s = g->base.lua;
+  neap_update_spec spec = {.graph = g->g, .optimizer = o->o};
+  neap_error err;
+  if (g->sealed)
+    neap__lua_fail(L, NEAP_INVALID, "update", "the graph is in use already: trace the function once for each update");
+  check_loss(L, g->g);
+  take_options(L, g, &spec);
+  take_writes(L, g, &spec);
+  neap_lua_update *u = neap__handle_new(L, s, &neap__update_class, sizeof *u, 2);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, -2, KEEP_OPTIMIZER);
+  u->optimizer = o;
+  o->users++;
+  g->sealed = true;
+  neap__ok(L, NEAP_CALL(s, L, create(u, s->ctx, &spec, &err)), &err);
+  return 1;
+}
+
+/* --- plans ------------------------------------------------------------------------------------------- */
+
+static neap_update_plan get_plan(lua_State *L, const char *function) {
+  neap_update_plan plan = {0};
+  if (!lua_isnoneornil(L, 2)) plan.micro = neap__arg_integer(L, 2, function, "the micro-batch", 1, INT64_MAX);
+  return plan;
+}
+
+static void set_integer(lua_State *L, const char *name, uint64_t x) {
+  lua_pushinteger(L, (lua_Integer)x);
+  lua_setfield(L, -2, name);
+}
+
+static void push_memory(lua_State *L, const neap_update_memory *m) {
+  lua_createtable(L, 0, 7);
+  set_integer(L, "parameters", m->parameters);
+  set_integer(L, "gradients", m->gradients);
+  set_integer(L, "optimizer", m->optimizer);
+  set_integer(L, "activations", m->activations);
+  set_integer(L, "workspace", m->workspace);
+  set_integer(L, "arena", m->arena);
+  set_integer(L, "peak", m->peak);
+}
+
+static int push_forecast(lua_State *L, const neap_update_forecast *f) {
+  lua_createtable(L, 0, 5);
+  push_memory(L, &f->memory);
+  lua_setfield(L, -2, "memory");
+  if (f->exact == NEAP_EXACT_NO)
+    lua_pushboolean(L, 0);
+  else
+    lua_pushstring(L, f->exact == NEAP_EXACT_BITS ? "bits" : "rounding");
+  lua_setfield(L, -2, "exact");
+  lua_pushnumber(L, f->seconds);
+  lua_setfield(L, -2, "seconds");
+  set_integer(L, "micro", (uint64_t)f->micro);
+  set_integer(L, "grain", (uint64_t)f->grain);
+  return 1;
+}
+
+static int put_plan(lua_State *L) {
+  neap_lua_update *u = check(L, "plan");
+  neap_update_plan plan = get_plan(L, "plan");
+  neap_error err;
+  neap__ok(L, NEAP_CALL(u->base.lua, L, neap__update_plan(u->u, &plan, &err)), &err);
+  u->planned = true;
+  u->reserved = false;
+  return 0;
+}
+
+static int predict(lua_State *L) {
+  neap_lua_update *u = check(L, "predict");
+  neap_update_plan plan = get_plan(L, "predict");
+  neap_update_forecast f;
+  neap_error err;
+  neap__ok(L, NEAP_CALL(u->base.lua, L, neap__update_predict(u->u, &plan, &f, &err)), &err);
+  return push_forecast(L, &f);
+}
+
+static void need_plan(lua_State *L, const neap_lua_update *u, const char *function) {
+  if (!u->planned) neap__lua_fail(L, NEAP_INVALID, function, "the update has no plan yet: call plan() first");
+}
+
+static int forecast(lua_State *L) {
+  neap_lua_update *u = check(L, "forecast");
+  neap_update_forecast f;
+  need_plan(L, u, "forecast");
+  neap__update_forecast(u->u, &f);
+  return push_forecast(L, &f);
+}
+
+/* reserve() -> true, or nil and an error object when memory does not hold the plan. */
+static int reserve(lua_State *L) {
+  neap_lua_update *u = check(L, "reserve");
+  neap_error err;
+  need_plan(L, u, "reserve");
+  neap__lua_ready(L, u->base.lua);
+  neap_status s = NEAP_CALL(u->base.lua, L, neap__update_reserve(u->u, &err));
+  if (s == NEAP_OOM) {
+    lua_pushnil(L);
+    neap__push_error(L, &err);
+    return 2;
+  }
+  neap__ok(L, s, &err);
+  u->reserved = true;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static int matches(lua_State *L) {
+  neap_lua_update *u = check(L, "matches");
+  lua_pushboolean(L, neap__inputs_match(L, &u->inputs, 2));
+  return 1;
+}
+
+/* --- running ----------------------------------------------------------------------------------------- */
+
+static void ready(lua_State *L, const neap_lua_update *u, const char *function) {
+  if (u->base.lua->trace) neap__lua_fail(L, NEAP_INVALID, function, "an update cannot run inside a traced function");
+  neap__lua_ready(L, u->base.lua);
+  need_plan(L, u, function);
+  if (!u->reserved) neap__lua_fail(L, NEAP_INVALID, function, "memory is not reserved: call reserve() first");
+  if (neap__update_running(u->u))
+    neap__lua_fail(L, NEAP_BUSY, function, "the update before is unfinished: step it to its end or drop it");
+}
+
+/* Pushes a tensor for each aux output. */
+static void push_aux(lua_State *L, neap_lua_update *u) {
+  luaL_checkstack(L, (int)u->n_aux + 4, "aux outputs");
+  for (uint32_t i = 0; i < u->n_aux; i++) {
+    neap_lua_tensor *t = neap__push_new(L, u->base.lua, &u->aux_desc[i]);
+    u->aux[i] = neap__tensor_data(&t->t);
+  }
+}
+
+static void check_inputs(lua_State *L, neap_lua_update *u, const char *function) {
+  neap__inputs_bind(L, &u->inputs, 2, function);
+}
+
+/* u(inputs...) -> loss, aux...: a whole transaction. Without aux outputs it takes no memory of Lua or the engine. */
+static int call(lua_State *L) {
+  neap_lua_update *u = check(L, "update");
+  neap_lua *s = u->base.lua;
+  neap_error err;
+  bool committed = false;
+  ready(L, u, "update");
+  check_inputs(L, u, "update");
+  if (u->n_aux) {
+    push_aux(L, u);
+    lua_rotate(L, 2, (int)u->n_aux);
+    neap__inputs_bind(L, &u->inputs, 2 + (int)u->n_aux, "update"); /* no finalizer comes between this and the run */
+  }
+  neap_status st = NEAP_CALL(s, L, neap__update_begin(u->u, u->inputs.data, u->aux, &err));
+  if (st == NEAP_OK) st = NEAP_CALL(s, L, neap__update_step(u->u, INFINITY, &committed, &err));
+  if (st == NEAP_OOM) u->reserved = false;
+  neap__ok(L, st, &err);
+  if (!committed) neap__lua_fail(L, NEAP_INTERNAL, "update", "the update stopped before its end");
+  lua_pushnumber(L, neap__update_loss(u->u));
+  if (u->n_aux == 0) return 1;
+  lua_insert(L, 2);
+  lua_settop(L, 2 + (int)u->n_aux);
+  return 1 + (int)u->n_aux;
+}
+
+/* Aux tensors of a run in slices wait in a table in the user value. */
+static void keep_aux(lua_State *L, neap_lua_update *u, int first) {
+  lua_createtable(L, (int)u->n_aux, 0);
+  for (uint32_t i = 0; i < u->n_aux; i++) {
+    lua_pushvalue(L, first + (int)i);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setiuservalue(L, 1, KEEP_AUX);
+}
+
+static int begin(lua_State *L) {
+  neap_lua_update *u = check(L, "begin");
+  neap_lua *s = u->base.lua;
+  neap_error err;
+  int top = lua_gettop(L);
+  ready(L, u, "begin");
+  check_inputs(L, u, "begin");
+  if (u->n_aux) {
+    push_aux(L, u);
+    keep_aux(L, u, top + 1);
+    lua_settop(L, top);
+    check_inputs(L, u, "begin");
+  }
+  neap__inputs_hold(L, &u->inputs, 2);
+  neap_status st = NEAP_CALL(s, L, neap__update_begin(u->u, u->inputs.data, u->aux, &err));
+  if (st != NEAP_OK) neap__inputs_release(&u->inputs);
+  if (st == NEAP_OOM) u->reserved = false;
+  neap__ok(L, st, &err);
+  return 0;
+}
+
+static int push_results(lua_State *L, neap_lua_update *u) {
+  lua_pushboolean(L, 1);
+  lua_pushnumber(L, neap__update_loss(u->u));
+  if (u->n_aux == 0) return 2;
+  luaL_checkstack(L, (int)u->n_aux + 4, "aux outputs");
+  int results = lua_gettop(L);
+  lua_getiuservalue(L, 1, KEEP_AUX);
+  int list = results + 1;
+  for (uint32_t i = 0; i < u->n_aux; i++) lua_rawgeti(L, list, (lua_Integer)i + 1);
+  lua_remove(L, list);
+  lua_pushnil(L);
+  lua_setiuservalue(L, 1, KEEP_AUX);
+  return 2 + (int)u->n_aux;
+}
+
+/* step(seconds) -> committed, loss, aux...: works for about that long (all the way when left out). */
+static int step(lua_State *L) {
+  neap_lua_update *u = check(L, "step");
+  neap_lua *s = u->base.lua;
+  neap_error err;
+  bool committed = false;
+  double seconds =
+      lua_isnoneornil(L, 2) ? INFINITY : neap__arg_number(L, 2, "step", "the time in seconds", 0, INFINITY);
+  if (s->trace) neap__lua_fail(L, NEAP_INVALID, "step", "an update cannot run inside a traced function");
+  if (!neap__update_running(u->u)) neap__lua_fail(L, NEAP_INVALID, "step", "no update was begun");
+  neap_status st = neap__inputs_refresh(&u->inputs, &err);
+  if (st == NEAP_OK) st = NEAP_CALL(s, L, neap__update_step(u->u, seconds, &committed, &err));
+  if (st != NEAP_OK) abandon(u);
+  neap__ok(L, st, &err);
+  if (committed) {
+    neap__inputs_release(&u->inputs);
+    return push_results(L, u);
+  }
+  lua_pushboolean(L, 0);
+  return 1;
+}
+
+static int drop_run(lua_State *L) {
+  neap_lua_update *u = check(L, "drop");
+  abandon(u);
+  lua_pushnil(L);
+  lua_setiuservalue(L, 1, KEEP_AUX);
+  return 0;
+}
+
+static int running(lua_State *L) {
+  lua_pushboolean(L, neap__update_running(check(L, "running")->u));
+  return 1;
+}
+
+static int loss(lua_State *L) {
+  lua_pushnumber(L, neap__update_loss(check(L, "loss")->u));
+  return 1;
+}
+
+static int grad_norm(lua_State *L) {
+  lua_pushnumber(L, neap__update_grad_norm(check(L, "grad_norm")->u));
+  return 1;
+}
+
+static int next_seconds(lua_State *L) {
+  lua_pushnumber(L, neap__update_next_seconds(check(L, "next_seconds")->u));
+  return 1;
+}
+
+static int update_tostring(lua_State *L) {
+  neap_lua_update *u = neap__handle_test(L, 1, &neap__update_class);
+  if (!u) return 0;
+  if (!u->base.lua)
+    lua_pushliteral(L, "neap.update (closed)");
+  else
+    lua_pushfstring(L, "neap.update of %d inputs, %d aux outputs", (int)u->inputs.n, (int)u->n_aux);
+  return 1;
+}
+
+void neap__open_update(lua_State *L) {
+  static const luaL_Reg methods[] = {{"plan", put_plan},   {"predict", predict},     {"forecast", forecast},
+                                     {"reserve", reserve}, {"begin", begin},         {"matches", matches},
+                                     {"step", step},       {"drop", drop_run},       {"running", running},
+                                     {"loss", loss},       {"grad_norm", grad_norm}, {"next_seconds", next_seconds},
+                                     {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__call", call}, {"__tostring", update_tostring}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"update", make_update}, {NULL, NULL}};
+  neap__class_new(L, &neap__update_class, methods, meta);
+  luaL_setfuncs(L, functions, 0);
+}
