@@ -31,6 +31,7 @@ const char *neap__describe(lua_State *L, int index, char *buf, size_t size) {
 
 bool neap__to_integer(lua_State *L, int index, int64_t *out) {
   int ok = 0;
+  *out = 0;
   if (lua_type(L, index) == LUA_TNUMBER) *out = lua_tointegerx(L, index, &ok);
   return ok != 0;
 }

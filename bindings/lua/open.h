@@ -23,6 +23,10 @@ void neap__lua_drop_updates(lua_State *L);
  * to. May raise a memory error. */
 void neap__lua_configure(lua_State *L, const neap_config *config);
 
+/* The table on top, which it pops, becomes what the embedded scripts see as globals; without one they share L's.
+ * For states whose own globals are cut down. May raise a memory error. */
+void neap__lua_set_globals(lua_State *L);
+
 /* `require "neap"`: an engine of L's own, unless the host opened one. */
 NEAP_API int luaopen_neap(lua_State *L);
 

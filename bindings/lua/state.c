@@ -8,7 +8,7 @@
 #include "bindings/lua/open.h"
 #include "bindings/lua/scripts.h"
 
-static const char state_key, config_key;
+static const char state_key, config_key, globals_key;
 
 #define STEP_BYTES (UINT64_C(1) << 20)
 #define LEAST_ALLOWANCE (UINT64_C(64) << 20)
@@ -235,6 +235,10 @@ static int load_script(lua_State *L) {
   const char *name = strcmp(script->name, "neap") == 0 ? "neap.init" : script->name;
   lua_pushfstring(L, "=%s", name);
   if (luaL_loadbufferx(L, script->text, script->size, lua_tostring(L, -1), "t") != LUA_OK) return lua_error(L);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &globals_key) == LUA_TTABLE)
+    lua_setupvalue(L, -2, 1);
+  else
+    lua_pop(L, 1);
   lua_pushstring(L, script->name);
   lua_call(L, 1, 1);
   return 1;
@@ -312,6 +316,8 @@ neap_status neap__lua_open(lua_State *L, neap_context *ctx, bool owns) {
   if (owns && !o.owned) neap__context_destroy(ctx);
   return status_of(result);
 }
+
+void neap__lua_set_globals(lua_State *L) { lua_rawsetp(L, LUA_REGISTRYINDEX, &globals_key); }
 
 void neap__lua_configure(lua_State *L, const neap_config *config) {
   neap_config *kept = lua_newuserdatauv(L, sizeof *kept, 1);
