@@ -9,7 +9,7 @@ static const char *describe_number(lua_State *L, int index, char *buf, size_t si
   if (lua_isinteger(L, index))
     snprintf(buf, size, "%lld", (long long)lua_tointeger(L, index));
   else
-    snprintf(buf, size, "%.14g", lua_tonumber(L, index));
+    snprintf(buf, size, isnan(lua_tonumber(L, index)) ? "NaN" : "%.14g", lua_tonumber(L, index));
   return buf;
 }
 
@@ -55,6 +55,7 @@ double neap__arg_number(lua_State *L, int index, const char *function, const cha
     neap__lua_fail(L, NEAP_INVALID, function, "%s is %s, expected a number", what,
                    neap__describe(L, index, text, sizeof text));
   double x = lua_tonumber(L, index);
+  if (isnan(x)) neap__lua_fail(L, NEAP_RANGE, function, "%s is NaN, expected a number", what);
   if (!(x >= min && x <= max))
     neap__lua_fail(L, NEAP_RANGE, function, "%s is %.14g, expected a number from %.14g to %.14g", what, x, min, max);
   return x;

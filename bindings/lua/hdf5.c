@@ -80,7 +80,7 @@ static neap_status put(void *user, size_t offset, const void *data, size_t bytes
 
 /* Pushes a tensor whatever comes of it. */
 static neap_status push_dataset(lua_State *L, neap_lua *s, neap_h5_item *item, neap_error *err) {
-  neap_lua_tensor *t = neap__push_new(L, s, &item->desc);
+  neap_lua_tensor *t = neap__push_made(L, s, &item->desc, "hdf5");
   size_t bytes = neap__desc_bytes(&item->desc);
   if (s->ctx->info.host_memory) return neap__h5_read(item, neap__tensor_data(&t->t), bytes, err);
   void *staging = lua_newuserdatauv(L, STAGING_BYTES, 0);
@@ -309,7 +309,7 @@ static int push_rows(lua_State *L, neap_lua_dataset *d, const rows *r, int64_t n
   desc.shape.dim[0] = 1;
   size_t row_bytes = neap__desc_bytes(&desc);
   desc.shape.dim[0] = n;
-  neap_lua_tensor *t = neap__push_new(L, d->base.lua, &desc);
+  neap_lua_tensor *t = neap__push_made(L, d->base.lua, &desc, "hdf5");
   read_rows(L, d->base.lua, r, n, t, row_bytes);
   return 1;
 }

@@ -145,8 +145,12 @@ neap_lua_tensor *neap__tensor_check(lua_State *L, int index, const char *functio
 neap_lua_tensor *neap__concrete_check(lua_State *L, int index, const char *function);
 /* Raises NEAP_CLOSED for closed ones and those whose trace has ended. */
 void neap__tensor_usable(lua_State *L, const neap_lua_tensor *t, const char *function);
-neap_lua_tensor *neap__push_tensor(lua_State *L, neap_lua *s);                     /* to be filled in; may stay empty */
-neap_lua_tensor *neap__push_new(lua_State *L, neap_lua *s, const neap_desc *d);    /* undefined contents */
+neap_lua_tensor *neap__push_tensor(lua_State *L, neap_lua *s); /* to be filled in; may stay empty */
+/* A new tensor with undefined contents; `function` is named when memory refuses it (NULL: nobody is). */
+neap_lua_tensor *neap__push_made(lua_State *L, neap_lua *s, const neap_desc *d, const char *function);
+static inline neap_lua_tensor *neap__push_new(lua_State *L, neap_lua *s, const neap_desc *d) {
+  return neap__push_made(L, s, d, NULL);
+}
 neap_lua_tensor *neap__push_view(lua_State *L, neap_lua *s, const neap_tensor *t); /* dense; retains */
 neap_lua_tensor *neap__push_symbol(lua_State *L, neap_lua *s, neap_id id);
 /* Pushes number or tensor at index as a dense tensor of this dtype and shape (broadcast), concretely. */
@@ -260,6 +264,7 @@ void neap__optimizer_unuse(neap_lua_optimizer *o); /* for updates: the last one 
 extern const neap_class neap__update_class;
 bool neap__updates_running(const neap_lua *s);
 void neap__updates_drop(neap_lua *s);
+double neap__updates_next(const neap_lua *s); /* predicted seconds of the unfinished update's next piece; 0: none is */
 
 /* --- memory.c ---------------------------------------------------------------------------------------- */
 
@@ -278,6 +283,7 @@ void neap__open_program(lua_State *L);
 void neap__open_optimizer(lua_State *L);
 void neap__open_update(lua_State *L);
 void neap__open_memory(lua_State *L);
+void neap__open_host(lua_State *L);
 void neap__open_hdf5(lua_State *L);
 void neap__open_hdf5_write(lua_State *L); /* adds to the hdf5 table */
 

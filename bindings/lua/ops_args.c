@@ -296,12 +296,30 @@ static void take_options(parser *p) {
          neap__describe(p->L, p->at, text, sizeof text));
 }
 
+/* narrow and select count from 1 here and from 0 underneath: a range that does not fit is told in the script's way. */
+static void check_slice(parser *p) {
+  const neap_lua_call *c = p->call;
+  bool select = c->op == &neap__op_select;
+  if ((!select && c->op != &neap__op_narrow) || !c->opt[0].set || !c->opt[1].set) return;
+  const neap_shape *s = &c->in[0].t->t.shape;
+  int64_t dim = c->opt[0].v.i < 0 ? c->opt[0].v.i + s->ndim : c->opt[0].v.i, at = c->opt[1].v.i;
+  if (dim >= s->ndim) FAIL(p, NEAP_SHAPE, "a scalar has no dimensions");
+  int64_t n = s->dim[dim], start = at < 0 ? at + n : at, length = select ? 1 : c->opt[2].v.i;
+  if (start >= 0 && length >= 0 && start <= n && length <= n - start) return;
+  if (select)
+    FAIL(p, NEAP_RANGE, "position %lld is outside dimension %lld, which has %lld entries",
+         (long long)(at < 0 ? at : at + 1), (long long)dim + 1, (long long)n);
+  FAIL(p, NEAP_RANGE, "%lld entries from position %lld on are outside dimension %lld, which has %lld",
+       (long long)length, (long long)(at < 0 ? at : at + 1), (long long)dim + 1, (long long)n);
+}
+
 void neap__call_parse(lua_State *L, neap_lua_call *c) {
   parser p = {L, c, 1, lua_gettop(L)};
   luaL_checkstack(L, 8, c->name);
   memset(c->opt, 0, sizeof c->opt);
   take_inputs(&p);
   take_options(&p);
+  check_slice(&p);
   neap__call_promote(L, c);
 }
 

@@ -33,7 +33,7 @@ static void push_outputs(lua_State *L, neap_lua *s, const neap_graph *g, void **
   luaL_checkstack(L, (int)g->n_outputs + 4, "outputs of a program");
   for (uint32_t i = 0; i < g->n_outputs; i++) {
     neap_desc d = *neap__desc_of(g, g->outputs[i]);
-    neap_lua_tensor *t = neap__push_new(L, s, &d);
+    neap_lua_tensor *t = neap__push_made(L, s, &d, "program");
     out[i] = neap__tensor_data(&t->t);
   }
 }

@@ -225,6 +225,7 @@ static int open_core(lua_State *L) {
   neap__open_optimizer(L);
   neap__open_update(L);
   neap__open_memory(L);
+  neap__open_host(L);
   neap__open_hdf5(L);
   return 1;
 }

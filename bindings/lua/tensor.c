@@ -42,7 +42,7 @@ neap_lua_tensor *neap__tensor_check(lua_State *L, int index, const char *functio
 neap_lua_tensor *neap__concrete_check(lua_State *L, int index, const char *function) {
   neap_lua_tensor *t = neap__tensor_check(L, index, function);
   if (t->trace)
-    neap__lua_fail(L, NEAP_INVALID, function,
+    neap__lua_fail(L, NEAP_INVALID, NULL,
                    "%s inside a traced function: the value is not known while the function is traced, only its "
                    "shape and dtype are; return the tensor and look at it outside",
                    function);
@@ -55,14 +55,18 @@ neap_lua_tensor *neap__push_tensor(lua_State *L, neap_lua *s) {
   return neap__handle_new(L, s, &neap__tensor_class, sizeof(neap_lua_tensor), 0);
 }
 
-neap_lua_tensor *neap__push_new(lua_State *L, neap_lua *s, const neap_desc *d) {
+neap_lua_tensor *neap__push_made(lua_State *L, neap_lua *s, const neap_desc *d, const char *function) {
   neap_error err;
-  neap__ok(L, neap__desc_check(d, &err), &err);
   neap__lua_ready(L, s);
-  neap__lua_grew(L, s, neap__desc_bytes(d));
-  neap_lua_tensor *t = neap__push_tensor(L, s);
-  neap__ok(L, NEAP_CALL(s, L, neap__context_tensor(s->ctx, d, NEAP_OWNER_TENSORS, &t->t, &err)), &err);
-  return t;
+  neap_status st = neap__desc_check(d, &err);
+  if (st == NEAP_OK) {
+    neap__lua_grew(L, s, neap__desc_bytes(d));
+    neap_lua_tensor *t = neap__push_tensor(L, s);
+    st = NEAP_CALL(s, L, neap__context_tensor(s->ctx, d, NEAP_OWNER_TENSORS, &t->t, &err));
+    if (st == NEAP_OK) return t;
+  }
+  if (function) snprintf(err.op, sizeof err.op, "%s", function);
+  neap__raise(L, &err);
 }
 
 neap_lua_tensor *neap__push_view(lua_State *L, neap_lua *s, const neap_tensor *of) {
@@ -89,7 +93,7 @@ static neap_lua_tensor *push_number(lua_State *L, neap_lua *s, int index, neap_d
   neap_desc d = {.dtype = dtype};
   neap_status st = neap__encode(L, index, dtype, element, &err);
   if (st != NEAP_OK) neap__lua_fail(L, st, function, "%s", err.message);
-  neap_lua_tensor *t = neap__push_new(L, s, &d);
+  neap_lua_tensor *t = neap__push_made(L, s, &d, function);
   neap__ok(L, neap__copy(s->ctx, neap__tensor_data(&t->t), element, neap__dtype_size(dtype), NEAP_COPY_IN, &err), &err);
   return t;
 }
@@ -194,7 +198,7 @@ static int clone(lua_State *L) {
   lua_settop(L, 1);
   if (t->trace) return 1; /* values of a trace never change */
   neap_desc d = neap__tensor_desc(&t->t);
-  neap_lua_tensor *copy = neap__push_new(L, t->base.lua, &d);
+  neap_lua_tensor *copy = neap__push_made(L, t->base.lua, &d, "clone");
   neap__tensor_usable(L, t, "clone");
   neap__ok(L,
            neap__copy(t->base.lua->ctx, neap__tensor_data(&copy->t), neap__tensor_data(&t->t), neap__desc_bytes(&d),
@@ -278,17 +282,25 @@ static int index_tensor(lua_State *L) {
 
 #define SMALL 100 /* elements that are written out */
 
+/* Replaces the element on top by its text; digits as the dtype has them. */
+static void push_text(lua_State *L, neap_dtype dtype) {
+  char text[40];
+  if (neap__dtype_is_float(dtype)) {
+    snprintf(text, sizeof text, "%.*g", dtype == NEAP_F64 ? 16 : 7, lua_tonumber(L, -1));
+    lua_pushstring(L, text);
+  } else {
+    luaL_tolstring(L, -1, NULL);
+  }
+  lua_remove(L, -2);
+}
+
 static void add_elements(lua_State *L, luaL_Buffer *b, neap_stage *r, const neap_tensor *t, int dim) {
   if (dim == t->shape.ndim) {
     char element[8];
     neap_error err;
     neap__ok(L, neap__stage_take(r, element, neap__dtype_size(t->dtype), &err), &err);
     neap__push_element(L, t->dtype, element);
-    if (lua_isboolean(L, -1) || lua_isinteger(L, -1))
-      luaL_tolstring(L, -1, NULL);
-    else
-      lua_pushfstring(L, "%f", lua_tonumber(L, -1));
-    lua_remove(L, -2);
+    push_text(L, t->dtype);
     luaL_addvalue(b);
     return;
   }

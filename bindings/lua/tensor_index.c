@@ -136,7 +136,7 @@ static int get_concrete(lua_State *L, neap_lua_tensor *t, const key *k) {
     return 1;
   }
   neap_desc d = neap__tensor_desc(&view);
-  neap_lua_tensor *out = neap__push_new(L, t->base.lua, &d);
+  neap_lua_tensor *out = neap__push_made(L, t->base.lua, &d, "index");
   neap__tensor_usable(L, t, "index");
   neap__ok(L, neap__gather(t->base.lua->ctx, &view, &out->t, &err), &err);
   return 1;
@@ -185,7 +185,7 @@ int neap__tensor_set(lua_State *L) {
   neap_desc d = neap__tensor_desc(&view);
   neap_lua_tensor *value = neap__push_as(L, s, 3, &d, "index");
   if (value->t.storage == view.storage) { /* may overlap */
-    neap_lua_tensor *copy = neap__push_new(L, s, &d);
+    neap_lua_tensor *copy = neap__push_made(L, s, &d, "index");
     neap__ok(L, neap__gather(s->ctx, &value->t, &copy->t, &err), &err);
     value = copy;
   }

@@ -141,7 +141,7 @@ static int make_tensor(lua_State *L) {
   visit(&w, 0, count_leaf);
   w.dtype = neap__option_dtype(L, 2, "tensor", w.booleans ? NEAP_BOOL : NEAP_F32);
   neap_desc d = choose_desc(L, &w);
-  neap_lua_tensor *t = neap__push_new(L, w.s, &d);
+  neap_lua_tensor *t = neap__push_made(L, w.s, &d, "tensor");
   lua_insert(L, -2);
   neap__stage_begin(&w.stage, w.s->ctx, neap__tensor_data(&t->t), 0);
   visit(&w, 0, put_leaf);
@@ -172,7 +172,6 @@ static int push_full(lua_State *L, neap_lua *s, const neap_desc *d, int index, c
   neap_error err;
   neap_status st = neap__encode(L, index, d->dtype, element, &err);
   if (st != NEAP_OK) neap__lua_fail(L, st, function, "%s", err.message);
-  neap__ok(L, neap__desc_check(d, &err), &err);
   if (s->trace) {
     double value = lua_isboolean(L, index) ? lua_toboolean(L, index) : lua_tonumber(L, index);
     neap_opt opt[NEAP_MAX_OPTS] = {{.set = 1, .n = (uint8_t)d->shape.ndim}, NEAP_FLOAT(value), NEAP_INT(d->dtype)};
@@ -180,7 +179,7 @@ static int push_full(lua_State *L, neap_lua *s, const neap_desc *d, int index, c
     neap__apply(L, s, &neap__op_full, NULL, 0, opt);
     return 1;
   }
-  fill(L, neap__push_new(L, s, d), element);
+  fill(L, neap__push_made(L, s, d, function), element);
   return 1;
 }
 
@@ -242,7 +241,7 @@ static int arange(lua_State *L) {
   if (count > 0x1p53) neap__lua_fail(L, NEAP_RANGE, "arange", "%.14g elements are too many", count);
   neap_desc d = {neap__option_dtype(L, options, "arange", integers ? NEAP_I64 : NEAP_F32),
                  {.ndim = 1, .dim = {count > 0 ? (int64_t)count : 0}}};
-  neap_lua_tensor *t = neap__push_new(L, s, &d);
+  neap_lua_tensor *t = neap__push_made(L, s, &d, "arange");
   neap_stage w;
   neap__stage_begin(&w, s->ctx, neap__tensor_data(&t->t), 0);
   for (int64_t i = 0; i < d.shape.dim[0]; i++) {
@@ -283,7 +282,7 @@ static int from_bytes(lua_State *L) {
   }
   neap__ok(L, neap__desc_check(&d, &err), &err);
   check_bytes(L, bytes, size, &d);
-  neap_lua_tensor *t = neap__push_new(L, s, &d);
+  neap_lua_tensor *t = neap__push_made(L, s, &d, "from_bytes");
   neap__ok(L, neap__copy(s->ctx, neap__tensor_data(&t->t), bytes, size, NEAP_COPY_IN, &err), &err);
   return 1;
 }
@@ -310,9 +309,9 @@ static int make_random(lua_State *L, const char *function, double (*draw)(neap_r
   if (d.dtype != NEAP_F32 && d.dtype != NEAP_F64)
     neap__lua_fail(L, NEAP_DTYPE, function, "draws fp32 or fp64, not %s", neap__dtype_name(d.dtype));
   if (s->trace)
-    neap__lua_fail(L, NEAP_INVALID, function,
+    neap__lua_fail(L, NEAP_INVALID, NULL,
                    "%s inside a traced function would be drawn once and stay: draw outside and pass it in", function);
-  neap_lua_tensor *t = neap__push_new(L, s, &d);
+  neap_lua_tensor *t = neap__push_made(L, s, &d, function);
   neap_stage w;
   neap__stage_begin(&w, s->ctx, neap__tensor_data(&t->t), 0);
   for (int64_t i = neap__shape_count(&d.shape); i > 0; i--) {

@@ -44,17 +44,25 @@ static void abandon(neap_lua_update *u) {
   neap__inputs_release(&u->inputs);
 }
 
-bool neap__updates_running(const neap_lua *s) {
-  for (const neap_handle *h = s->list.next; h != &s->list; h = h->next)
-    if (h->kind == &neap__update_class && ((const neap_lua_update *)h)->u &&
-        neap__update_running(((const neap_lua_update *)h)->u))
-      return true;
-  return false;
+/* At most one is unfinished: it holds the training arena. */
+static neap_lua_update *find_running(const neap_lua *s) {
+  for (neap_handle *h = s->list.next; h != &s->list; h = h->next) {
+    neap_lua_update *u = (neap_lua_update *)h;
+    if (h->kind == &neap__update_class && u->u && neap__update_running(u->u)) return u;
+  }
+  return NULL;
+}
+
+bool neap__updates_running(const neap_lua *s) { return find_running(s) != NULL; }
+
+double neap__updates_next(const neap_lua *s) {
+  const neap_lua_update *u = find_running(s);
+  return u ? neap__update_next_seconds(u->u) : 0;
 }
 
 void neap__updates_drop(neap_lua *s) {
-  for (neap_handle *h = s->list.next; h != &s->list; h = h->next)
-    if (h->kind == &neap__update_class && ((neap_lua_update *)h)->u) abandon((neap_lua_update *)h);
+  neap_lua_update *u = find_running(s);
+  if (u) abandon(u);
 }
 
 /* --- making ------------------------------------------------------------------------------------------ */
@@ -240,7 +248,7 @@ static void ready(lua_State *L, const neap_lua_update *u, const char *function) 
 static void push_aux(lua_State *L, neap_lua_update *u) {
   luaL_checkstack(L, (int)u->n_aux + 4, "aux outputs");
   for (uint32_t i = 0; i < u->n_aux; i++) {
-    neap_lua_tensor *t = neap__push_new(L, u->base.lua, &u->aux_desc[i]);
+    neap_lua_tensor *t = neap__push_made(L, u->base.lua, &u->aux_desc[i], "update");
     u->aux[i] = neap__tensor_data(&t->t);
   }
 }
