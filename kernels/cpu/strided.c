@@ -72,8 +72,62 @@ void NEAP_CPU_NAME(strided_plan)(neap_strided *p, const neap_shape *shape, const
   }
 TRANSPOSE(transpose1, uint8_t)
 TRANSPOSE(transpose2, uint16_t)
-TRANSPOSE(transpose4, uint32_t)
+TRANSPOSE(transpose4_any, uint32_t)
 TRANSPOSE(transpose8, uint64_t)
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define NEAP_SHUFFLE 1
+#endif
+#endif
+
+#ifdef NEAP_SHUFFLE
+/* 8 x 8 words by three rounds of exchanges: of words, of pairs, of halves. */
+typedef uint32_t words __attribute__((vector_size(32)));
+#define LOW_WORDS(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH_WORDS(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define LOW_PAIRS(a, b) __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define HIGH_PAIRS(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define LOW_HALF(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define HIGH_HALF(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+
+static inline void transpose_8x8(uint32_t *dst, int64_t dst_row, const uint32_t *src, int64_t src_column) {
+  words r[8], t[8];
+  for (int i = 0; i < 8; i++) memcpy(&r[i], src + i * src_column, sizeof r[i]);
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = LOW_WORDS(r[i], r[i + 1]);
+    t[i + 1] = HIGH_WORDS(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = LOW_PAIRS(t[i], t[i + 2]);
+    r[i + 1] = HIGH_PAIRS(t[i], t[i + 2]);
+    r[i + 2] = LOW_PAIRS(t[i + 1], t[i + 3]);
+    r[i + 3] = HIGH_PAIRS(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; i++) {
+    t[i] = LOW_HALF(r[i], r[i + 4]);
+    t[i + 4] = HIGH_HALF(r[i], r[i + 4]);
+  }
+  for (int i = 0; i < 8; i++) memcpy(dst + i * dst_row, &t[i], sizeof t[i]);
+}
+
+static void transpose4(char *to, const char *from, int64_t rows, int64_t columns, int64_t dst_row, int64_t dst_column,
+                       int64_t src_column) {
+  uint32_t *dst = (uint32_t *)(void *)to;
+  const uint32_t *src = (const uint32_t *)(const void *)from;
+  int64_t i8 = dst_column == 1 ? rows / 8 * 8 : 0, j8 = columns / 8 * 8;
+  for (int64_t j = 0; j < j8; j += 8)
+    for (int64_t i = 0; i < i8; i += 8)
+      transpose_8x8(dst + i * dst_row + j, dst_row, src + i + j * src_column, src_column);
+  if (i8 > 0 && j8 < columns)
+    transpose4_any((char *)(dst + j8), (const char *)(src + j8 * src_column), i8, columns - j8, dst_row, 1, src_column);
+  if (i8 < rows)
+    transpose4_any((char *)(dst + i8 * dst_row), (const char *)(src + i8), rows - i8, columns, dst_row, dst_column,
+                   src_column);
+}
+#else
+#define transpose4 transpose4_any
+#endif
 
 /* One row: dense, one value for all, or neither. */
 #define ROW(name, type)                                                                         \

@@ -53,20 +53,28 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
       for (int j = 0; j < half; j++) lane[j] += lane[j + half]; \
     to->member += lane[0] + total;                              \
   }
-#define COLUMN_BLOCK 32
-#define COLUMNS_OF(name, from, acc, member)                                             \
-  static void name(const void *px, int64_t rows, int64_t stride, int64_t n, cell *to) { \
-    const from *x = px;                                                                 \
-    int64_t j = 0;                                                                      \
-    for (; j + COLUMN_BLOCK <= n; j += COLUMN_BLOCK) {                                  \
-      acc sum[COLUMN_BLOCK];                                                            \
-      for (int c = 0; c < COLUMN_BLOCK; c++) sum[c] = to[j + c].member;                 \
-      for (int64_t r = 0; r < rows; r++)                                                \
-        for (int c = 0; c < COLUMN_BLOCK; c++) sum[c] += (acc)x[r * stride + j + c];    \
-      for (int c = 0; c < COLUMN_BLOCK; c++) to[j + c].member = sum[c];                 \
-    }                                                                                   \
-    for (int64_t r = 0; r < rows && j < n; r++)                                         \
-      for (int64_t c = j; c < n; c++) to[c].member += (acc)x[r * stride + c];           \
+/* A few columns at a time, held in registers over the rows. */
+#define COLUMN_PASS(name, width, from, acc, member)                                                            \
+  static int64_t name##_##width(const from *x, int64_t rows, int64_t stride, int64_t j, int64_t n, cell *to) { \
+    for (; j + width <= n; j += width) {                                                                       \
+      acc sum[width];                                                                                          \
+      for (int c = 0; c < width; c++) sum[c] = to[j + c].member;                                               \
+      for (int64_t r = 0; r < rows; r++)                                                                       \
+        for (int c = 0; c < width; c++) sum[c] += (acc)x[r * stride + j + c];                                  \
+      for (int c = 0; c < width; c++) to[j + c].member = sum[c];                                               \
+    }                                                                                                          \
+    return j;                                                                                                  \
+  }
+#define COLUMNS_OF(name, from, acc, member)                                            \
+  COLUMN_PASS(name, 32, from, acc, member)                                             \
+  COLUMN_PASS(name, 8, from, acc, member)                                              \
+  COLUMN_PASS(name, 2, from, acc, member)                                              \
+  COLUMN_PASS(name, 1, from, acc, member)                                              \
+  static void name(const void *x, int64_t rows, int64_t stride, int64_t n, cell *to) { \
+    int64_t j = name##_32(x, rows, stride, 0, n, to);                                  \
+    j = name##_8(x, rows, stride, j, n, to);                                           \
+    j = name##_2(x, rows, stride, j, n, to);                                           \
+    name##_1(x, rows, stride, j, n, to);                                               \
   }
 #define BOTH(type, from, acc, member) \
   ROW(row_##type, from, acc, member)  \
