@@ -16,6 +16,7 @@
 #include <lualib.h>
 
 #include "base/env.h"
+#include "bindings/lua/open.h"
 #include "host/main.h"
 #include "neap.h"
 
@@ -23,13 +24,12 @@ enum { EXIT_SCRIPT = 1, EXIT_USAGE = 2 };
 
 #define MAX_THREADS 1024
 
-/* What the engine is opened with; what was not given is left to the environment and the defaults. */
+/* What the engine is opened with; NULL and 0 are left to the environment and the defaults. */
 typedef struct options {
-  const char *device; /* NULL: not given */
+  const char *device;
   uint64_t memory;
   uint32_t threads;
   uint64_t seed;
-  bool has_memory, has_threads, has_seed;
 } options;
 
 typedef struct command {
@@ -195,7 +195,7 @@ static bool set_device(options *o, const char *text) {
 static bool set_memory(options *o, const char *text) {
   neap_error err;
   if (neap__parse_bytes(text, &o->memory, &err) != NEAP_OK) return refuse("--memory: %s%s", err.message, "");
-  o->has_memory = true;
+  if (o->memory == 0) return refuse("--memory is above 0, not '%s'%s", text, "");
   return true;
 }
 
@@ -204,14 +204,12 @@ static bool set_threads(options *o, const char *text) {
   if (!parse_unsigned(text, MAX_THREADS, &n) || n == 0)
     return refuse("--threads is a whole number from 1 to 1024, not '%s'%s", text, "");
   o->threads = (uint32_t)n;
-  o->has_threads = true;
   return true;
 }
 
 static bool set_seed(options *o, const char *text) {
   if (!parse_unsigned(text, UINT64_MAX, &o->seed))
     return refuse("--seed is a whole number from 0 to 2^64-1, not '%s'%s", text, "");
-  o->has_seed = true;
   return true;
 }
 
@@ -273,10 +271,35 @@ static bool parse_command(command *c) {
 
 /* --- what the script finds --------------------------------------------------------------------------- */
 
-/* Opens the engine of this process in L with the options of the command line. */
+static void print_log(void *user, int level, const char *text) {
+  (void)user;
+  (void)level;
+  neap__main_complain(text);
+}
+
+static int log_level(void) {
+  static const char *const names[] = {"error", "warn", "info", "debug"};
+  const char *text = neap__env("NEAP_LOG");
+  for (int i = 0; text && i < 4; i++)
+    if (strcmp(text, names[i]) == 0) return i;
+  return NEAP_LOG_WARN;
+}
+
+/* `require "neap"` in L opens the engine of this process with the options of the command line. */
 static void open_engine(lua_State *L, const options *o) {
-  (void)L;
-  (void)o;
+  neap_config config;
+  neap_config_init(&config);
+  config.device = o->device;
+  config.memory_limit = o->memory;
+  config.threads = o->threads;
+  config.seed = o->seed;
+  config.log = print_log;
+  config.log_level = log_level();
+  neap__lua_configure(L, &config);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_neap);
+  lua_setfield(L, -2, "neap");
+  lua_pop(L, 1);
 }
 
 /* The prefix is where the executable lies, without a last "bin": the build folder is laid out as one too. */
