@@ -18,8 +18,10 @@
 #define NEAP_MADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* Iterations are independent although output and input may be the same memory. */
+/* Iterations are independent although output and input may be the same memory. Clang warns where it does not
+ * vectorise all the same, as around calls of libm. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
 #define NEAP_IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define NEAP_IVDEP _Pragma("GCC ivdep")
