@@ -190,8 +190,7 @@ static neap_status run_some(neap_run *r, double left, bool must, bool *stopped, 
   neap_backend *b = p->ctx->backend;
   uint32_t remaining = k->tasks[r->phase] - r->task, width = neap__threads_width(p->ctx->threads);
   double each = task_seconds(s, k, r->phase);
-  double rounds = each > 0 ? floor(left / each) : remaining;
-  double room = rounds * width;
+  double room = each > 0 ? fmax(0, floor(left / each)) * width : remaining;
   uint32_t n = room >= remaining ? remaining : (uint32_t)room;
   if (remaining && n == 0) {
     if (!must) return *stopped = true, NEAP_OK;

@@ -210,10 +210,12 @@ static void a_run_takes_no_memory(void **state) {
 static void the_budget_refuses_before_anything_runs(void **state) {
   (void)state;
   net n;
-  net_open(&n, 1, 4096, loss_mean, 8, 0);
+  net_open(&n, 1, 65536, loss_mean, 8, 0);
   net_plan(&n, 0);
   uint64_t h = net_hash(&n);
   neap_memory_stats s;
+  n.c->budget->vt->stats(n.c->budget, &s);
+  neap__context_limit(n.c, UINT64_MAX, true);
   n.c->budget->vt->stats(n.c->budget, &s);
   neap__context_limit(n.c, s.in_use + 65536, true);
   neap_error err = {0};
