@@ -342,25 +342,27 @@ static int gather(lua_State *L) {
   return push_rows(L, d, &r, n);
 }
 
+static void push_shape(lua_State *L, const neap_shape *s) {
+  lua_createtable(L, s->ndim, 0);
+  for (int i = 0; i < s->ndim; i++) {
+    lua_pushinteger(L, s->dim[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
 /* Upvalue 1: the methods. */
 static int index_dataset(lua_State *L) {
-  neap_lua_dataset *d = neap__handle_check(L, 1, &dataset_class, "hdf5.dataset");
   const char *key = neap__arg_string(L, 2, "hdf5.dataset", "the key", NULL);
-  const neap_shape *s = &d->item->desc.shape;
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+  neap_lua_dataset *d = neap__handle_check(L, 1, &dataset_class, "hdf5.dataset");
   if (!d->file->base.lua) neap__lua_fail(L, NEAP_CLOSED, "hdf5.dataset", "the file of the dataset was closed");
-  if (strcmp(key, "shape") == 0) {
-    lua_createtable(L, s->ndim, 0);
-    for (int i = 0; i < s->ndim; i++) {
-      lua_pushinteger(L, s->dim[i]);
-      lua_rawseti(L, -2, i + 1);
-    }
-  } else if (strcmp(key, "dtype") == 0) {
+  if (strcmp(key, "shape") == 0)
+    push_shape(L, &d->item->desc.shape);
+  else if (strcmp(key, "dtype") == 0)
     lua_pushstring(L, neap__dtype_name(d->item->desc.dtype));
-  } else if (strcmp(key, "path") == 0) {
+  else if (strcmp(key, "path") == 0)
     lua_pushstring(L, d->item->path);
-  } else {
-    lua_rawget(L, lua_upvalueindex(1));
-  }
   return 1;
 }
 

@@ -166,17 +166,18 @@ static void write_attrs(lua_State *L, neap_lua_writer *w, const char *path) {
   name *names;
   neap_error err;
   char text[80];
+  const char *shown = path[0] ? path : "/";
   if (!lua_istable(L, table))
-    FAIL(L, NEAP_INVALID, "%s: `attributes` is %s, expected a table", path[0] ? path : "/",
+    FAIL(L, NEAP_INVALID, "%s: `attributes` is %s, expected a table", shown,
          neap__describe(L, table, text, sizeof text));
   size_t n = push_names(L, path, &names);
   for (size_t i = 0; i < n; i++) {
     neap_h5_attr a = {.name = names[i].text};
     if (names[i].is_number)
-      FAIL(L, NEAP_INVALID, "%s: attributes have names, not the number %lld", path, (long long)names[i].number);
+      FAIL(L, NEAP_INVALID, "%s: attributes have names, not the number %lld", shown, (long long)names[i].number);
     int top = lua_gettop(L);
     lua_getfield(L, table, names[i].text);
-    fill_attr(L, &a, path);
+    fill_attr(L, &a, shown);
     neap__ok(L, neap__h5_write_attr(w->w, path, &a, &err), &err);
     lua_settop(L, top);
   }

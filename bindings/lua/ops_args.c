@@ -103,15 +103,16 @@ static void take_inputs(parser *p) {
 
 /* --- option values ----------------------------------------------------------------------------------- */
 
-static _Noreturn void bad_value(parser *p, const neap_opt_spec *o, int index, const char *expected) {
+static _Noreturn void bad_value(parser *p, const neap_opt_spec *o, neap_status status, int index,
+                                const char *expected) {
   char text[80];
-  FAIL(p, lua_type(p->L, index) == LUA_TNUMBER ? NEAP_RANGE : NEAP_INVALID, "option `%s` is %s, expected %s", o->name,
-       neap__describe(p->L, index, text, sizeof text), expected);
+  FAIL(p, status, "option `%s` is %s, expected %s", o->name, neap__describe(p->L, index, text, sizeof text), expected);
 }
 
 static int64_t whole(parser *p, const neap_opt_spec *o, int index) {
   int64_t i;
-  if (!neap__to_integer(p->L, index, &i)) bad_value(p, o, index, "a whole number");
+  if (!neap__to_integer(p->L, index, &i))
+    bad_value(p, o, lua_type(p->L, index) == LUA_TNUMBER ? NEAP_RANGE : NEAP_INVALID, index, "a whole number");
   return i;
 }
 
@@ -160,13 +161,13 @@ static void set_list(parser *p, const neap_opt_spec *o, neap_opt *out, const int
 }
 
 static int64_t choice(parser *p, const neap_opt_spec *o, int index) {
-  if (lua_type(p->L, index) != LUA_TSTRING) bad_value(p, o, index, o->choices);
+  if (lua_type(p->L, index) != LUA_TSTRING) bad_value(p, o, NEAP_INVALID, index, o->choices);
   const char *text = lua_tostring(p->L, index), *at = o->choices;
   size_t n = strlen(text);
   for (int64_t i = 0;; i++) {
     size_t word = strcspn(at, "|");
     if (word == n && strncmp(at, text, n) == 0) return i;
-    if (at[word] == '\0') bad_value(p, o, index, o->choices);
+    if (at[word] == '\0') bad_value(p, o, NEAP_INVALID, index, o->choices);
     at += word + 1;
   }
 }
@@ -175,11 +176,11 @@ static void set_single(parser *p, const neap_opt_spec *o, neap_opt *out, int ind
   lua_State *L = p->L;
   switch (o->type) {
     case NEAP_OPT_BOOL:
-      if (!lua_isboolean(L, index)) bad_value(p, o, index, "true or false");
+      if (!lua_isboolean(L, index)) bad_value(p, o, NEAP_INVALID, index, "true or false");
       out->v.i = lua_toboolean(L, index);
       break;
     case NEAP_OPT_FLOAT:
-      if (lua_type(L, index) != LUA_TNUMBER) bad_value(p, o, index, "a number");
+      if (lua_type(L, index) != LUA_TNUMBER) bad_value(p, o, NEAP_INVALID, index, "a number");
       out->v.f = lua_tonumber(L, index);
       break;
     case NEAP_OPT_DIM: out->v.i = position(p, o, whole(p, o, index), dims_of(p)); break;

@@ -333,6 +333,20 @@ static int manual_seed(lua_State *L) {
   return 0;
 }
 
+/* random_state() -> seed, position of the draws outside updates; random_state(seed, position) goes there. */
+static int random_state(lua_State *L) {
+  neap_lua *s = neap__lua_get(L);
+  neap_rng *r = &s->ctx->rng;
+  if (!lua_isnoneornil(L, 1)) {
+    uint64_t seed = (uint64_t)neap__arg_integer(L, 1, "random_state", "the seed", INT64_MIN, INT64_MAX);
+    r->position = (uint64_t)neap__arg_integer(L, 2, "random_state", "the position", 0, INT64_MAX);
+    r->seed = seed;
+  }
+  lua_pushinteger(L, (lua_Integer)r->seed);
+  lua_pushinteger(L, (lua_Integer)r->position);
+  return 2;
+}
+
 void neap__open_make(lua_State *L) {
   static const luaL_Reg functions[] = {{"tensor", make_tensor},
                                        {"zeros", zeros},
@@ -345,6 +359,7 @@ void neap__open_make(lua_State *L) {
                                        {"rand", rand_uniform},
                                        {"randn", rand_normal},
                                        {"manual_seed", manual_seed},
+                                       {"random_state", random_state},
                                        {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -134,9 +134,10 @@ static int tracing(lua_State *L) {
   return 1;
 }
 
-static int where(lua_State *L) {
+/* at(path) -> path before: the module that nodes traced from now on belong to */
+static int at(lua_State *L) {
   neap_lua *s = neap__lua_get(L);
-  neap__arg_string(L, 1, "where", "the path", NULL);
+  neap__arg_string(L, 1, "at", "the path", NULL);
   lua_pushstring(L, s->path);
   neap__lua_set_path(L, s, 1);
   return 1;
@@ -198,7 +199,7 @@ static int assign(lua_State *L) {
 void neap__open_trace(lua_State *L) {
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg functions[] = {{"trace", trace}, {"untraced", untraced}, {"tracing", tracing},
-                                       {"where", where}, {"assign", assign},     {NULL, NULL}};
+                                       {"at", at},       {"assign", assign},     {NULL, NULL}};
   neap__class_new(L, &guard_class, none, none);
   luaL_setfuncs(L, functions, 0);
 }

@@ -270,9 +270,9 @@ end
 
 local function call_traced(module, forward, ...)
   local path = path_of_module(module[STATE])
-  local note, before = note_call(module, path), core.where(path)
+  local note, before = note_call(module, path), core.at(path)
   local results = table.pack(forward(module, ...))
-  core.where(before)
+  core.at(before)
   note.shape = check.is_tensor(results[1]) and results[1].shape or nil
   return table.unpack(results, 1, results.n)
 end
