@@ -23,8 +23,7 @@ static neap_status find_plugin(const char *name, const neap_backend_vtable **out
   *out = NULL;
   for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++)
     if (!strcmp(name, plugins[i].name))
-      return neap__fail(err, NEAP_DEVICE, "device '%s': the %s backend library was not found", name,
-                        plugins[i].title);
+      return neap__fail(err, NEAP_DEVICE, "device '%s': the %s backend library was not found", name, plugins[i].title);
   return neap__fail(err, NEAP_NOT_FOUND, "device '%s' is unknown; expected auto, cpu, null or cuda", name);
 }
 

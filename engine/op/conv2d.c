@@ -5,11 +5,11 @@
 
 enum { STRIDE, PADDING, DILATION, GROUPS, SIZE };
 
-#define CONV_OPTIONS                                                                                 \
-  {"stride", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},              \
-      {"padding", NEAP_OPT_PAIR, .def = 0, .has_default = true, .min = 0.0, .max = INT32_MAX},       \
-      {"dilation", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX}, {      \
-    "groups", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX                \
+#define CONV_OPTIONS                                                                            \
+  {"stride", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},         \
+      {"padding", NEAP_OPT_PAIR, .def = 0, .has_default = true, .min = 0.0, .max = INT32_MAX},  \
+      {"dilation", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX}, { \
+    "groups", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX           \
   }
 
 /* The options of a node and a size (height and width, or the kernel's) after them. */
@@ -45,8 +45,9 @@ static neap_status check_weight(const neap_infer *x, const neap_shape *in, const
   neap__shape_text(w, wt, sizeof wt);
   if (w->ndim != 4) return neap__fail(x->err, NEAP_SHAPE, "weight %s, expected [out, in / groups, height, width]", wt);
   if (in->dim[1] % groups || w->dim[1] != in->dim[1] / groups)
-    return neap__fail(x->err, NEAP_SHAPE, "input %s has %lld channels but weight %s takes %lld for each group (groups %lld)",
-                      it, (long long)in->dim[1], wt, (long long)w->dim[1], groups);
+    return neap__fail(x->err, NEAP_SHAPE,
+                      "input %s has %lld channels but weight %s takes %lld for each group (groups %lld)", it,
+                      (long long)in->dim[1], wt, (long long)w->dim[1], groups);
   if (w->dim[0] % groups)
     return neap__fail(x->err, NEAP_SHAPE, "weight %s makes %lld channels, which %lld groups do not share evenly", wt,
                       (long long)w->dim[0], groups);
@@ -108,15 +109,14 @@ static void cost(const neap_sig *s, double *flops, double *bytes) {
   work(s, &s->out[0].desc.shape, &s->in[1].desc.shape, flops, bytes);
 }
 
-static const char *const samples[] = {
-    "f32[2,1,5,5] f32[3,1,3,3] f32[3]",
-    "f32[2,3,6,5] f32[4,3,3,2]; padding=1",
-    "f32[2,4,7,6] f32[6,2,3,3] f32[6]; stride=2,1; padding=1,0; groups=2",
-    "f32[1,2,8,8] f32[3,2,3,3] f32[3]; dilation=2; padding=2",
-    "f32[2,3,5,5] f32[3,1,3,3]; groups=3; padding=1",
-    "f32[2,3,4,4] f32[5,3,1,1] f32[5]; stride=2",
-    "f32[0,2,5,5] f32[3,2,3,3] f32[3]",
-    NULL};
+static const char *const samples[] = {"f32[2,1,5,5] f32[3,1,3,3] f32[3]",
+                                      "f32[2,3,6,5] f32[4,3,3,2]; padding=1",
+                                      "f32[2,4,7,6] f32[6,2,3,3] f32[6]; stride=2,1; padding=1,0; groups=2",
+                                      "f32[1,2,8,8] f32[3,2,3,3] f32[3]; dilation=2; padding=2",
+                                      "f32[2,3,5,5] f32[3,1,3,3]; groups=3; padding=1",
+                                      "f32[2,3,4,4] f32[5,3,1,1] f32[5]; stride=2",
+                                      "f32[0,2,5,5] f32[3,2,3,3] f32[3]",
+                                      NULL};
 
 const neap_op neap__op_conv2d = {
     .name = "conv2d",
@@ -172,14 +172,13 @@ static void cost_input(const neap_sig *s, double *flops, double *bytes) {
   work(s, &s->in[0].desc.shape, &s->in[1].desc.shape, flops, bytes);
 }
 
-static const char *const input_samples[] = {
-    "f32[2,3,3,3] f32[3,1,3,3]; size=5",
-    "f32[2,4,6,6] f32[4,3,3,2]; padding=1; size=6,5",
-    "f32[2,6,4,4] f32[6,2,3,3]; stride=2,1; padding=1,0; groups=2; size=7,6",
-    "f32[1,3,8,8] f32[3,2,3,3]; dilation=2; padding=2; size=8",
-    "f32[2,5,2,2] f32[5,3,1,1]; stride=2; size=4",
-    "f32[0,3,3,3] f32[3,2,3,3]; size=5",
-    NULL};
+static const char *const input_samples[] = {"f32[2,3,3,3] f32[3,1,3,3]; size=5",
+                                            "f32[2,4,6,6] f32[4,3,3,2]; padding=1; size=6,5",
+                                            "f32[2,6,4,4] f32[6,2,3,3]; stride=2,1; padding=1,0; groups=2; size=7,6",
+                                            "f32[1,3,8,8] f32[3,2,3,3]; dilation=2; padding=2; size=8",
+                                            "f32[2,5,2,2] f32[5,3,1,1]; stride=2; size=4",
+                                            "f32[0,3,3,3] f32[3,2,3,3]; size=5",
+                                            NULL};
 
 const neap_op neap__op_conv2d_grad_input = {
     .name = "conv2d_grad_input",
@@ -210,7 +209,8 @@ static neap_status infer_weight(neap_infer *x) {
     return s;
   if (d->dim[0] != in->dim[0] || in->dim[1] % groups || d->dim[1] % groups ||
       d->dim[2] != places(x->opt, 0, in->dim[2], size[0]) || d->dim[3] != places(x->opt, 1, in->dim[3], size[1]))
-    return neap__fail(x->err, NEAP_SHAPE, "gradient %s is not that of an output over input %s with a %lld x %lld kernel",
+    return neap__fail(x->err, NEAP_SHAPE,
+                      "gradient %s is not that of an output over input %s with a %lld x %lld kernel",
                       neap__shape_text(d, dt, sizeof dt), neap__shape_text(in, it, sizeof it), (long long)size[0],
                       (long long)size[1]);
   x->out[0] = (neap_desc){x->in[0].dtype, {4, {d->dim[1], in->dim[1] / groups, size[0], size[1]}}};
@@ -247,14 +247,13 @@ static void cost_weight(const neap_sig *s, double *flops, double *bytes) {
   work(s, &s->in[0].desc.shape, &s->out[0].desc.shape, flops, bytes);
 }
 
-static const char *const weight_samples[] = {
-    "f32[2,3,3,3] f32[2,1,5,5]; size=3",
-    "f32[2,4,6,6] f32[2,3,6,5]; padding=1; size=3,2",
-    "f32[2,6,4,4] f32[2,4,7,6]; stride=2,1; padding=1,0; groups=2; size=3",
-    "f32[1,3,8,8] f32[1,2,8,8]; dilation=2; padding=2; size=3",
-    "f32[11,5,2,2] f32[11,3,4,4]; stride=2; size=1",
-    "f32[0,3,3,3] f32[0,2,5,5]; size=3",
-    NULL};
+static const char *const weight_samples[] = {"f32[2,3,3,3] f32[2,1,5,5]; size=3",
+                                             "f32[2,4,6,6] f32[2,3,6,5]; padding=1; size=3,2",
+                                             "f32[2,6,4,4] f32[2,4,7,6]; stride=2,1; padding=1,0; groups=2; size=3",
+                                             "f32[1,3,8,8] f32[1,2,8,8]; dilation=2; padding=2; size=3",
+                                             "f32[11,5,2,2] f32[11,3,4,4]; stride=2; size=1",
+                                             "f32[0,3,3,3] f32[0,2,5,5]; size=3",
+                                             NULL};
 
 const neap_op neap__op_conv2d_grad_weight = {
     .name = "conv2d_grad_weight",

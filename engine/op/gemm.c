@@ -110,16 +110,16 @@ static neap_status batch(const neap_graph *g, const neap_node *n, const neap_bat
   }
   out[0] = (neap_batch){kind, front, in[i].per};
   if (at[1 - i] == NOWHERE) return spreads(shape[1 - i], result, front) ? NEAP_OK : NEAP_UNSUPPORTED;
-  const bool same = at[1 - i] == IN_FRONT && in[0].per == in[1].per &&
-                    in[1 - i].dim + result->ndim - shape[1 - i]->ndim == front;
+  const bool same =
+      at[1 - i] == IN_FRONT && in[0].per == in[1].per && in[1 - i].dim + result->ndim - shape[1 - i]->ndim == front;
   return same ? NEAP_OK : NEAP_UNSUPPORTED;
 }
 
 static void cost(const neap_sig *s, double *flops, double *bytes) {
   const double k = (double)cols_of(&s->in[0].desc.shape, s->opt[0].v.i);
   *flops = 2 * k * (double)neap__shape_count(&s->out[0].desc.shape);
-  *bytes = (double)(neap__desc_bytes(&s->in[0].desc) + neap__desc_bytes(&s->in[1].desc) +
-                    neap__desc_bytes(&s->out[0].desc));
+  *bytes =
+      (double)(neap__desc_bytes(&s->in[0].desc) + neap__desc_bytes(&s->in[1].desc) + neap__desc_bytes(&s->out[0].desc));
 }
 
 /* Many rows a sample make a slab of few samples; one row a sample needs many to fill a product. */

@@ -57,9 +57,9 @@ static void cost(const neap_sig *s, double *flops, double *bytes) {
   *bytes = bytes_of(s);
 }
 
-static const char *const samples[] = {"f32[3,4] f32[5,4]",   "f32[3,4] f32[5,4] f32[5]", "f32[2,3,4] f32[5,4] f32[5]",
-                                      "f32[4] f32[5,4]",     "f32[0,4] f32[5,4] f32[5]", "f32[3,0] f32[5,0] f32[5]",
-                                      "f32[33,7] f32[17,7]", NULL};
+static const char *const samples[] = {
+    "f32[3,4] f32[5,4]",        "f32[3,4] f32[5,4] f32[5]", "f32[2,3,4] f32[5,4] f32[5]", "f32[4] f32[5,4]",
+    "f32[0,4] f32[5,4] f32[5]", "f32[3,0] f32[5,0] f32[5]", "f32[33,7] f32[17,7]",        NULL};
 
 const neap_op neap__op_linear = {
     .name = "linear",

@@ -123,8 +123,7 @@ static void info_cpu(neap_backend *base, neap_backend_info *out) {
   memset(out, 0, sizeof *out);
   snprintf(out->device, sizeof out->device, "cpu");
   snprintf(out->description, sizeof out->description, "cpu %s", b->level);
-  if (b->dnn)
-    snprintf(out->description, sizeof out->description, "cpu %s, oneDNN %s", b->level, neap__dnn_version());
+  if (b->dnn) snprintf(out->description, sizeof out->description, "cpu %s, oneDNN %s", b->level, neap__dnn_version());
   out->memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
   out->host_memory = true;
 }
@@ -274,8 +273,8 @@ neap_status neap__cpu_unsupported(const neap_sig *s, neap_error *err) {
   char dtypes[128] = "";
   size_t used = 0;
   for (uint32_t i = 0; i < s->n_in && used < sizeof dtypes; i++) {
-    const int n = snprintf(dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "",
-                           neap__dtype_name(s->in[i].desc.dtype));
+    const int n =
+        snprintf(dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "", neap__dtype_name(s->in[i].desc.dtype));
     used += n > 0 ? (size_t)n : 0;
   }
   neap__fail(err, NEAP_UNSUPPORTED, "%s has no kernel for (%s) on the cpu backend", s->op->name, dtypes);

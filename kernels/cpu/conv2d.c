@@ -5,10 +5,10 @@
 typedef struct kernel {
   neap_cpu_kernel head;
   neap_cpu_conv g;
-  int64_t per;               /* samples a task; the last may have fewer */
+  int64_t per;                 /* samples a task; the last may have fewer */
   neap_dnn_conv *whole, *tail; /* NULL: portable, or no tail */
-  size_t weights;            /* bytes of the library's copy of the weights, at the workspace's beginning */
-  size_t space;              /* bytes a thread, after them */
+  size_t weights;              /* bytes of the library's copy of the weights, at the workspace's beginning */
+  size_t space;                /* bytes a thread, after them */
 } kernel;
 
 /* The range of samples a task computes. */
@@ -27,8 +27,8 @@ static void run_library(const kernel *k, const neap_launch *l, uint32_t task, ui
   void *const w = (void *)(uintptr_t)(k->weights ? l->workspace : l->in[1]);
   void *const xs = neap__conv_sample(x, first, k->g.c * k->g.h * k->g.w, NEAP_F32);
   void *const ys = neap__conv_sample(y, first, k->g.o * k->g.oh * k->g.ow, NEAP_F32);
-  const neap_status s = neap__dnn_conv_run(count == k->per ? k->whole : k->tail, thread, xs, w,
-                                           (void *)(uintptr_t)bias, ys, scratch);
+  const neap_status s =
+      neap__dnn_conv_run(count == k->per ? k->whole : k->tail, thread, xs, w, (void *)(uintptr_t)bias, ys, scratch);
   if (s) neap__cpu_fault(l->fault, s, first, count, 0);
 }
 
@@ -70,9 +70,9 @@ static void run_forward(const neap_cpu_kernel *head, const neap_launch *l, uint3
   const int64_t count = samples_of(k, task, &first);
   (void)phase;
   for (int64_t i = first; i < first + count; i++)
-    NEAP_CPU_NAME(conv_forward)(g, neap__conv_sample(l->in[0], i, g->c * g->h * g->w, g->dtype), l->in[1],
-                                head->n_in > 2 ? l->in[2] : NULL, neap__conv_sample(l->out[0], i, g->o * g->oh * g->ow, g->dtype),
-                                (char *)l->workspace + thread * k->space);
+    NEAP_CPU_NAME(conv_forward)
+    (g, neap__conv_sample(l->in[0], i, g->c * g->h * g->w, g->dtype), l->in[1], head->n_in > 2 ? l->in[2] : NULL,
+     neap__conv_sample(l->out[0], i, g->o * g->oh * g->ow, g->dtype), (char *)l->workspace + thread * k->space);
 }
 
 static void run_input(const neap_cpu_kernel *head, const neap_launch *l, uint32_t phase, uint32_t task,
@@ -83,9 +83,9 @@ static void run_input(const neap_cpu_kernel *head, const neap_launch *l, uint32_
   const int64_t count = samples_of(k, task, &first);
   (void)phase;
   for (int64_t i = first; i < first + count; i++)
-    NEAP_CPU_NAME(conv_grad_input)(g, neap__conv_sample(l->in[0], i, g->o * g->oh * g->ow, g->dtype), l->in[1],
-                                   neap__conv_sample(l->out[0], i, g->c * g->h * g->w, g->dtype),
-                                   (char *)l->workspace + thread * k->space);
+    NEAP_CPU_NAME(conv_grad_input)
+    (g, neap__conv_sample(l->in[0], i, g->o * g->oh * g->ow, g->dtype), l->in[1],
+     neap__conv_sample(l->out[0], i, g->c * g->h * g->w, g->dtype), (char *)l->workspace + thread * k->space);
 }
 
 /* --- preparing ------------------------------------------------------------------------------------------------------ */

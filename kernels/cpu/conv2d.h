@@ -26,8 +26,8 @@ void NEAP_CPU_NAME(conv_forward)(const neap_cpu_conv *g, const void *x, const vo
                                  void *space);
 void NEAP_CPU_NAME(conv_grad_input)(const neap_cpu_conv *g, const void *d, const void *w, void *dx, void *space);
 /* Adds the sample's part to dw and db, or sets them. */
-void NEAP_CPU_NAME(conv_grad_weight)(const neap_cpu_conv *g, const void *d, const void *x, void *dw, void *db,
-                                     bool add, void *space);
+void NEAP_CPU_NAME(conv_grad_weight)(const neap_cpu_conv *g, const void *d, const void *x, void *dw, void *db, bool add,
+                                     void *space);
 
 /* The layouts that oneDNN wants, when it would serve: channels-last for images. */
 bool NEAP_CPU_NAME(conv_by_library)(const neap_cpu *cpu, const neap_sig *s);

@@ -43,7 +43,8 @@ static void FN(to_cols)(const neap_cpu_conv *g, FN(image) x, T *cols) {
           if (y < 0 || y >= g->h)
             memset(cols, 0, (size_t)g->ow * sizeof(T));
           else
-            FN(fill_row)(g, x.at + c * x.channel + y * g->w * x.pixel, x.pixel, kx * g->dilation[1] - g->padding[1], cols);
+            FN(fill_row)
+            (g, x.at + c * x.channel + y * g->w * x.pixel, x.pixel, kx * g->dilation[1] - g->padding[1], cols);
         }
 }
 

@@ -44,8 +44,9 @@ static void slab_portable(const kernel *k, const neap_launch *l, int64_t first, 
                           char *own) {
   const neap_cpu_conv *g = &k->g;
   for (int64_t i = first; i < first + count; i++)
-    NEAP_CPU_NAME(conv_grad_weight)(g, neap__conv_sample(l->in[0], i, g->o * g->oh * g->ow, g->dtype),
-                                    neap__conv_sample(l->in[1], i, g->c * g->h * g->w, g->dtype), dw, db, i > first, own);
+    NEAP_CPU_NAME(conv_grad_weight)
+    (g, neap__conv_sample(l->in[0], i, g->o * g->oh * g->ow, g->dtype),
+     neap__conv_sample(l->in[1], i, g->c * g->h * g->w, g->dtype), dw, db, i > first, own);
 }
 
 static void run_slab(const kernel *k, const neap_launch *l, int64_t wave, uint32_t task, uint32_t thread) {
@@ -63,13 +64,13 @@ static void run_slab(const kernel *k, const neap_launch *l, int64_t wave, uint32
 /* --- sums ------------------------------------------------------------------------------------------------------------ */
 
 /* out[0:n] (+)= partial sums `step` bytes apart, in order. */
-#define DEFINE_ADD(T, suffix)                                                                    \
+#define DEFINE_ADD(T, suffix)                                                                              \
   static void add_##suffix(T *out, const char *partial, size_t step, int64_t slabs, int64_t n, bool add) { \
-    if (!add) memset(out, 0, (size_t)n * sizeof *out);                                           \
-    for (int64_t s = 0; s < slabs; s++) {                                                        \
-      const T *p = (const T *)(const void *)(partial + (size_t)s * step);                        \
-      for (int64_t i = 0; i < n; i++) out[i] += p[i];                                            \
-    }                                                                                            \
+    if (!add) memset(out, 0, (size_t)n * sizeof *out);                                                     \
+    for (int64_t s = 0; s < slabs; s++) {                                                                  \
+      const T *p = (const T *)(const void *)(partial + (size_t)s * step);                                  \
+      for (int64_t i = 0; i < n; i++) out[i] += p[i];                                                      \
+    }                                                                                                      \
   }
 DEFINE_ADD(float, f32)
 DEFINE_ADD(double, f64)
@@ -119,7 +120,8 @@ static neap_status use_library(kernel *k, neap_error *err) {
   neap_cpu *cpu = k->head.cpu;
   const int64_t rest = k->g.n % k->slab;
   neap_dnn_shape s = NEAP_CPU_NAME(conv_shape)(&k->g, NEAP_DNN_GRAD_WEIGHT, k->slab, true);
-  neap_status status = k->g.n >= k->slab ? neap__dnn_conv_create(cpu->dnn, &s, cpu->width, NULL, &k->whole, err) : NEAP_OK;
+  neap_status status =
+      k->g.n >= k->slab ? neap__dnn_conv_create(cpu->dnn, &s, cpu->width, NULL, &k->whole, err) : NEAP_OK;
   s.n = rest;
   if (status == NEAP_OK && rest) status = neap__dnn_conv_create(cpu->dnn, &s, cpu->width, NULL, &k->tail, err);
   if (status) {
@@ -176,7 +178,8 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **o
   k->head.base.seconds = (NEAP_CPU_NAME(conv_seconds)(&k->g) * (double)n) + 5e-6 * (double)slabs;
   fill_phases(k);
   status = NEAP_UNSUPPORTED;
-  if (NEAP_CPU_NAME(conv_by_library)(cpu, s) && neap__conv_is_last(&s->in[0]) && neap__conv_is_last(&s->in[1])) status = use_library(k, err);
+  if (NEAP_CPU_NAME(conv_by_library)(cpu, s) && neap__conv_is_last(&s->in[0]) && neap__conv_is_last(&s->in[1]))
+    status = use_library(k, err);
   if (status == NEAP_OK) {
     k->head.destroy = destroy;
   } else if (status == NEAP_UNSUPPORTED) {

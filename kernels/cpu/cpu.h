@@ -16,9 +16,9 @@ typedef struct neap_cpu {
   neap_backend base;
   neap_host *host;
   neap_threads *threads;
-  uint32_t width; /* threads */
-  const char *level;    /* "x86-64-v4" */
-  struct neap_dnn *dnn; /* oneDNN's engine; NULL: built without it, or it has none */
+  uint32_t width;                         /* threads */
+  const char *level;                      /* "x86-64-v4" */
+  struct neap_dnn *dnn;                   /* oneDNN's engine; NULL: built without it, or it has none */
   const struct neap_cpu_def *const *defs; /* of the chosen level, in the order of cpu_table.inc */
 } neap_cpu;
 
@@ -54,7 +54,7 @@ typedef struct neap_cpu_def {
 
 /* Begins a line: `NEAP_CPU_KERNEL(sum) = {.prepare = prepare};` makes the kernel of op `sum` known. The one
  * named `elementwise` serves every op that is a row of elementwise.def. */
-#define NEAP_CPU_KERNEL(op) \
+#define NEAP_CPU_KERNEL(op)                    \
   extern const neap_cpu_def NEAP_CPU_NAME(op); \
   const neap_cpu_def NEAP_CPU_NAME(op)
 

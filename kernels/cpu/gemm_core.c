@@ -77,7 +77,7 @@ typedef double plain_f64 __attribute__((vector_size(16)));
 
 /* --- sharing out ------------------------------------------------------------------------------------------ */
 
-#define WIDEST 32 /* columns of the widest panel: blocks begin at its multiples */
+#define WIDEST 32   /* columns of the widest panel: blocks begin at its multiples */
 #define FEW_ROWS 56 /* below this many rows, packing B costs more than a tenth of the products */
 #define EVEN_TASKS 8
 #define SHORTEST 1.5e-5

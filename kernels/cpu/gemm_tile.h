@@ -51,11 +51,11 @@ static inline __attribute__((always_inline)) void FN(store)(const FN(tile) * t, 
 }
 
 /* Row i of A is at one of five bases plus 0, 1 or 2 strides, which are addressing modes. */
-#define ROW(i)                                              \
-  if (rows > i) {                                           \
-    const VEC av = SET1(a[(i) / 3][((i) % 3) * t->a_row]);  \
-    acc0[i] = FMA(av, b0, acc0[i]);                         \
-    if (vectors > 1) acc1[i] = FMA(av, b1, acc1[i]);        \
+#define ROW(i)                                             \
+  if (rows > i) {                                          \
+    const VEC av = SET1(a[(i) / 3][((i) % 3) * t->a_row]); \
+    acc0[i] = FMA(av, b0, acc0[i]);                        \
+    if (vectors > 1) acc1[i] = FMA(av, b1, acc1[i]);       \
   }
 
 #define END(i) \
@@ -79,8 +79,8 @@ static inline __attribute__((always_inline)) void FN(run_tile)(const FN(tile) * 
   EACH_ROW(END)
 }
 
-#define DEFINE(rows)                                                                       \
-  static void FN(tile_##rows##_1)(const FN(tile) * t) { FN(run_tile)(t, rows, 1); }        \
+#define DEFINE(rows)                                                                \
+  static void FN(tile_##rows##_1)(const FN(tile) * t) { FN(run_tile)(t, rows, 1); } \
   static void FN(tile_##rows##_2)(const FN(tile) * t) { FN(run_tile)(t, rows, 2); }
 #define LIST(rows) {FN(tile_##rows##_1), FN(tile_##rows##_2)},
 

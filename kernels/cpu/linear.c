@@ -68,16 +68,16 @@ NEAP_CPU_KERNEL(linear) = {.prepare = prepare_linear};
 #define STRIP 64
 
 /* db[0:count] (+)= sums of `count` columns of d, cut as the product is. */
-#define DEFINE_SUMS(T, suffix)                                                                       \
-  static void sums_##suffix(const neap_cpu_gemm *g, const T *d, int64_t count, T *db) {              \
-    for (int64_t k0 = 0, k1; k0 < g->k; k0 = k1) {                                                   \
-      T sum[STRIP] = {0};                                                                            \
-      k1 = NEAP_CPU_NAME(gemm_cut_end)(k0, g->k, g->group);                                          \
-      for (int64_t k = k0; k < k1; k++)                                                              \
-        for (int64_t i = 0; i < count; i++) sum[i] += d[k * g->a_col + i];                           \
-      for (int64_t i = 0; i < count; i++) db[i] = g->add || k0 > 0 ? db[i] + sum[i] : sum[i];        \
-    }                                                                                                \
-    if (g->k == 0 && !g->add) memset(db, 0, (size_t)count * sizeof *db);                             \
+#define DEFINE_SUMS(T, suffix)                                                                \
+  static void sums_##suffix(const neap_cpu_gemm *g, const T *d, int64_t count, T *db) {       \
+    for (int64_t k0 = 0, k1; k0 < g->k; k0 = k1) {                                            \
+      T sum[STRIP] = {0};                                                                     \
+      k1 = NEAP_CPU_NAME(gemm_cut_end)(k0, g->k, g->group);                                   \
+      for (int64_t k = k0; k < k1; k++)                                                       \
+        for (int64_t i = 0; i < count; i++) sum[i] += d[k * g->a_col + i];                    \
+      for (int64_t i = 0; i < count; i++) db[i] = g->add || k0 > 0 ? db[i] + sum[i] : sum[i]; \
+    }                                                                                         \
+    if (g->k == 0 && !g->add) memset(db, 0, (size_t)count * sizeof *db);                      \
   }
 DEFINE_SUMS(float, f32)
 DEFINE_SUMS(double, f64)

@@ -53,7 +53,7 @@ struct single_thread {
 };
 
 class lend_reserve {
- public:
+public:
   explicit lend_reserve(neap_dnn *d) : dnn(d) {
     if (!dnn->reserve) dnn->reserve = std::malloc(reserve_bytes);
     if (!dnn->reserve) throw std::bad_alloc();
@@ -64,7 +64,7 @@ class lend_reserve {
   lend_reserve &operator=(const lend_reserve &) = delete;
   ~lend_reserve() { dnn->reserve = std::malloc(reserve_bytes); }
 
- private:
+private:
   neap_dnn *dnn;
 };
 
@@ -111,7 +111,7 @@ struct slot {
   std::vector<dnnl_exec_arg_t> args, reorder_args;
 };
 
-}  // namespace
+} // namespace
 
 struct neap_dnn_conv {
   neap_dnn_kind kind = NEAP_DNN_FORWARD;
@@ -198,8 +198,7 @@ grad_weight::primitive_desc grad_weight_desc(const dnnl::engine &e, const descs 
 }
 #endif
 
-template <typename PrimitiveDesc>
-void keep(neap_dnn_conv *c, const PrimitiveDesc &pd, const memory::desc &weights) {
+template <typename PrimitiveDesc> void keep(neap_dnn_conv *c, const PrimitiveDesc &pd, const memory::desc &weights) {
   c->desc[W] = weights;
   c->desc[SCRATCH] = pd.scratchpad_desc();
   c->scratch = c->desc[SCRATCH].get_size();
@@ -269,7 +268,7 @@ neap_status execute(const dnnl::primitive &p, const slot &s, const std::vector<d
   return status_of(dnnl_primitive_execute(p.get(), s.stream.get(), int(args.size()), args.data()));
 }
 
-}  // namespace
+} // namespace
 
 neap_status neap__dnn_open(neap_dnn **out, neap_error *err) {
   *out = nullptr;

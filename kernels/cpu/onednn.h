@@ -29,7 +29,7 @@ typedef struct neap_dnn_shape {
 #if NEAP_ONEDNN
 /* NULL with NEAP_UNSUPPORTED when the library has no engine, NEAP_NOMEM when it found no memory. */
 neap_status neap__dnn_open(neap_dnn **out, neap_error *err);
-void neap__dnn_close(neap_dnn *d); /* NULL is nothing */
+void neap__dnn_close(neap_dnn *d);   /* NULL is nothing */
 const char *neap__dnn_version(void); /* "2.6.3" */
 
 /* A primitive that `width` threads may run at once. like: one whose order of weights it shares, or NULL.

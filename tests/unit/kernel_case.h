@@ -65,9 +65,7 @@ static inline neap_desc case_desc(neap_dtype t, int32_t ndim, ...) {
   return d;
 }
 
-static inline neap_opt case_pair(int64_t a, int64_t b) {
-  return (neap_opt){.set = 1, .n = 2, .v.list = {a, b}};
-}
+static inline neap_opt case_pair(int64_t a, int64_t b) { return (neap_opt){.set = 1, .n = 2, .v.list = {a, b}}; }
 
 static inline size_t case_bytes(const neap_desc *d) {
   const size_t bytes = neap__desc_bytes(d);
@@ -101,7 +99,8 @@ static inline void case_infer(kernel_case *c) {
   assert_int_equal(neap__opts_complete(c->op, c->opt, opt, &err), NEAP_OK);
   memcpy(c->opt, opt, sizeof opt);
   for (uint32_t i = 0; i < c->n_in; i++) in[i] = c->in[i].desc;
-  neap_infer x = {.op = c->op, .n_in = c->n_in, .n_out = c->op->n_out, .in = in, .opt = c->opt, .out = out, .err = &err};
+  neap_infer x = {
+      .op = c->op, .n_in = c->n_in, .n_out = c->op->n_out, .in = in, .opt = c->opt, .out = out, .err = &err};
   const neap_status s = c->op->infer(&x);
   if (s) print_error("%s: %s\n", c->op->name, err.message);
   assert_int_equal(s, NEAP_OK);
@@ -166,8 +165,7 @@ static inline void case_launch(case_device *d, kernel_case *c, const neap_kernel
   const uint64_t asked = d->host.asked;
   for (uint32_t p = 0; p < k->n_phases; p++) {
     if (single)
-      for (uint32_t t = k->tasks[p]; t-- > 0;)
-        assert_int_equal(d->b->vt->launch(d->b, k, &l, p, t, 1, &err), NEAP_OK);
+      for (uint32_t t = k->tasks[p]; t-- > 0;) assert_int_equal(d->b->vt->launch(d->b, k, &l, p, t, 1, &err), NEAP_OK);
     else
       assert_int_equal(d->b->vt->launch(d->b, k, &l, p, 0, k->tasks[p], &err), NEAP_OK);
   }

@@ -9,12 +9,12 @@ typedef struct conv {
 } conv;
 
 static const conv shapes[] = {
-    {2, 1, 5, 5, 3, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},   {3, 3, 7, 6, 4, 3, 2, {1, 1}, {1, 1}, {1, 1}, 1},
-    {2, 4, 9, 8, 6, 3, 3, {2, 1}, {1, 0}, {1, 1}, 2},   {1, 2, 9, 9, 3, 3, 3, {1, 1}, {2, 2}, {2, 2}, 1},
-    {2, 3, 5, 5, 3, 3, 3, {1, 1}, {1, 1}, {1, 1}, 3},   {2, 3, 5, 5, 5, 1, 1, {2, 2}, {0, 0}, {1, 1}, 1},
-    {19, 3, 6, 6, 8, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},  {9, 16, 8, 8, 16, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
+    {2, 1, 5, 5, 3, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},     {3, 3, 7, 6, 4, 3, 2, {1, 1}, {1, 1}, {1, 1}, 1},
+    {2, 4, 9, 8, 6, 3, 3, {2, 1}, {1, 0}, {1, 1}, 2},     {1, 2, 9, 9, 3, 3, 3, {1, 1}, {2, 2}, {2, 2}, 1},
+    {2, 3, 5, 5, 3, 3, 3, {1, 1}, {1, 1}, {1, 1}, 3},     {2, 3, 5, 5, 5, 1, 1, {2, 2}, {0, 0}, {1, 1}, 1},
+    {19, 3, 6, 6, 8, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},    {9, 16, 8, 8, 16, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
     {10, 1, 12, 12, 16, 5, 5, {3, 2}, {2, 1}, {1, 1}, 1}, {2, 17, 6, 7, 33, 2, 3, {1, 1}, {0, 1}, {1, 2}, 1},
-    {0, 2, 5, 5, 3, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},   {1, 1, 3, 3, 1, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
+    {0, 2, 5, 5, 3, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},     {1, 1, 3, 3, 1, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
     {67, 1, 4, 4, 2, 2, 2, {1, 1}, {0, 0}, {1, 1}, 1},
 };
 #define SHAPES (sizeof shapes / sizeof shapes[0])
@@ -144,20 +144,20 @@ static void check_weight(case_device *d, const conv *s, neap_dtype t) {
 static void convolutions_equal_plain_loops(void **state) {
   (void)state;
   EACH_DEVICE(d)
-    for (size_t i = 0; i < SHAPES; i++) {
-      check_forward(d, &shapes[i], NEAP_F32);
-      check_forward(d, &shapes[i], NEAP_F64);
-    }
+  for (size_t i = 0; i < SHAPES; i++) {
+    check_forward(d, &shapes[i], NEAP_F32);
+    check_forward(d, &shapes[i], NEAP_F64);
+  }
 }
 
 static void gradients_equal_plain_loops(void **state) {
   (void)state;
   EACH_DEVICE(d)
-    for (size_t i = 0; i < SHAPES; i++)
-      for (int t = NEAP_F32; t <= NEAP_F64; t++) {
-        check_input(d, &shapes[i], (neap_dtype)t);
-        check_weight(d, &shapes[i], (neap_dtype)t);
-      }
+  for (size_t i = 0; i < SHAPES; i++)
+    for (int t = NEAP_F32; t <= NEAP_F64; t++) {
+      check_input(d, &shapes[i], (neap_dtype)t);
+      check_weight(d, &shapes[i], (neap_dtype)t);
+    }
 }
 
 /* --- bits ---------------------------------------------------------------------------------------------------------- */
@@ -226,8 +226,8 @@ static void micro_batches_do_not_show(void **state) {
   static const int steps[] = {8, 16, 24, 64};
   (void)state;
   EACH_DEVICE(d)
-    for (size_t i = 0; i < 6; i++)
-      for (size_t s = 0; s < sizeof steps / sizeof steps[0]; s++) check_micro(d, &big[i / 3], ops[i % 3], steps[s]);
+  for (size_t i = 0; i < 6; i++)
+    for (size_t s = 0; s < sizeof steps / sizeof steps[0]; s++) check_micro(d, &big[i / 3], ops[i % 3], steps[s]);
 }
 
 /* --- failures -------------------------------------------------------------------------------------------------------- */
@@ -235,28 +235,28 @@ static void micro_batches_do_not_show(void **state) {
 static void a_refused_allocation_leaks_nothing(void **state) {
   (void)state;
   EACH_DEVICE(d)
-    for (size_t i = 0; i < 3; i++) {
-      kernel_case c = make_case(&big[1], NEAP_F32, ops[i]);
-      const uint64_t blocks = d->host.blocks;
-      neap_status s = NEAP_NOMEM;
-      for (uint64_t n = 1; s != NEAP_OK && n < 20; n++) {
-        neap_kernel *k = NULL;
-        neap_error err = {0};
-        d->host.until = n;
-        s = case_prepare(d, &c, &k, &err);
-        d->host.until = 0;
-        if (s == NEAP_OK) {
-          d->b->vt->kernel_free(d->b, k);
-        } else {
-          assert_int_equal(s, NEAP_NOMEM);
-          assert_null(k);
-          assert_true(strstr(err.message, c.op->name) != NULL);
-        }
-        assert_int_equal(d->host.blocks, blocks);
+  for (size_t i = 0; i < 3; i++) {
+    kernel_case c = make_case(&big[1], NEAP_F32, ops[i]);
+    const uint64_t blocks = d->host.blocks;
+    neap_status s = NEAP_NOMEM;
+    for (uint64_t n = 1; s != NEAP_OK && n < 20; n++) {
+      neap_kernel *k = NULL;
+      neap_error err = {0};
+      d->host.until = n;
+      s = case_prepare(d, &c, &k, &err);
+      d->host.until = 0;
+      if (s == NEAP_OK) {
+        d->b->vt->kernel_free(d->b, k);
+      } else {
+        assert_int_equal(s, NEAP_NOMEM);
+        assert_null(k);
+        assert_true(strstr(err.message, c.op->name) != NULL);
       }
-      assert_int_equal(s, NEAP_OK);
-      case_free(&c);
+      assert_int_equal(d->host.blocks, blocks);
     }
+    assert_int_equal(s, NEAP_OK);
+    case_free(&c);
+  }
 }
 
 static void other_dtypes_are_refused_by_name(void **state) {
@@ -278,10 +278,16 @@ static void bad_shapes_are_named(void **state) {
     int x[4], w[4], groups, padding;
     const char *message;
   } bad[] = {
-      {{8, 3, 28, 28}, {16, 1, 3, 3}, 1, 0,
+      {{8, 3, 28, 28},
+       {16, 1, 3, 3},
+       1,
+       0,
        "input [8, 3, 28, 28] has 3 channels but weight [16, 1, 3, 3] takes 1 for each group (groups 1)"},
       {{8, 4, 28, 28}, {3, 2, 3, 3}, 2, 0, "weight [3, 2, 3, 3] makes 3 channels, which 2 groups do not share evenly"},
-      {{8, 1, 2, 28}, {3, 1, 5, 3}, 1, 1,
+      {{8, 1, 2, 28},
+       {3, 1, 5, 3},
+       1,
+       1,
        "input [8, 1, 2, 28] is too small for weight [3, 1, 5, 3] with padding 1 and dilation 1 along dimension 3"},
       {{8, 1, 2, 28}, {3, 1, 0, 3}, 1, 1, "weight [3, 1, 0, 3], expected a kernel of at least 1 x 1"},
   };

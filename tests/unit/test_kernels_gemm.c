@@ -109,8 +109,7 @@ static void check_linear(neap_dtype t, int rows, int in, int out, bool bias) {
 static void linear_equals_plain_loops(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-    for (int v = 0; v < 4; v++)
-      check_linear(v & 1 ? NEAP_F64 : NEAP_F32, sizes[i][0], sizes[i][2], sizes[i][1], v & 2);
+    for (int v = 0; v < 4; v++) check_linear(v & 1 ? NEAP_F64 : NEAP_F32, sizes[i][0], sizes[i][2], sizes[i][1], v & 2);
 }
 
 /* d (rows, out), x (rows, in); the batch is dimension 0. */
@@ -147,8 +146,7 @@ static void check_grad(neap_dtype t, int rows, int in, int out) {
 static void weight_gradients_equal_plain_loops(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-    for (int wide = 0; wide < 2; wide++)
-      check_grad(wide ? NEAP_F64 : NEAP_F32, sizes[i][2], sizes[i][1], sizes[i][0]);
+    for (int wide = 0; wide < 2; wide++) check_grad(wide ? NEAP_F64 : NEAP_F32, sizes[i][2], sizes[i][1], sizes[i][0]);
 }
 
 /* --- bits -------------------------------------------------------------------------------------------------------- */
@@ -224,8 +222,8 @@ static void whole_slabs_add_up(void **state) {
 /* The same for a product that contracts over the batch, with several rows a sample. */
 static void contracted_batches_add_up(void **state) {
   enum { SAMPLES = 12, PER = 3, M = 5, N = 40, SLAB = 4 };
-  kernel_case all = gemm_case(case_desc(NEAP_F32, 2, SAMPLES * PER, M), case_desc(NEAP_F32, 2, SAMPLES * PER, N), true,
-                              false);
+  kernel_case all =
+      gemm_case(case_desc(NEAP_F32, 2, SAMPLES * PER, M), case_desc(NEAP_F32, 2, SAMPLES * PER, N), true, false);
   kernel_case parts = gemm_case(all.in[0].desc, all.in[1].desc, true, false);
   void *const in[] = {parts.in_data[0], parts.in_data[1]};
   (void)state;
@@ -262,7 +260,8 @@ static void check_level(block_fn block, neap_dtype t) {
   const neap_desc ad = case_desc(t, 2, M, K), bd = case_desc(t, 2, N, K);
   void *a = case_numbers(&ad, 4), *b = case_numbers(&bd, 5), *pack = malloc(neap__cpu_gemm_pack_v4(t, K, N));
   double c[M * N];
-  neap_cpu_gemm g = {.dtype = t, .m = M, .n = N, .k = K, .a = a, .a_row = K, .a_col = 1, .b = b, .b_row = 1, .b_col = K};
+  neap_cpu_gemm g = {
+      .dtype = t, .m = M, .n = N, .k = K, .a = a, .a_row = K, .a_col = 1, .b = b, .b_row = 1, .b_col = K};
   g.c = c, g.c_row = N;
   block(&g, 0, M, 0, 32, pack);
   block(&g, 0, 20, 32, N, pack);
@@ -306,16 +305,16 @@ static int close_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products_equal_plain_loops),
-      cmocka_unit_test(dimensions_in_front_broadcast),
-      cmocka_unit_test(linear_equals_plain_loops),
-      cmocka_unit_test(weight_gradients_equal_plain_loops),
-      cmocka_unit_test(threads_do_not_show),
-      cmocka_unit_test(rows_do_not_depend_on_their_batch),
-      cmocka_unit_test(whole_slabs_add_up),
-      cmocka_unit_test(contracted_batches_add_up),
+    cmocka_unit_test(products_equal_plain_loops),
+    cmocka_unit_test(dimensions_in_front_broadcast),
+    cmocka_unit_test(linear_equals_plain_loops),
+    cmocka_unit_test(weight_gradients_equal_plain_loops),
+    cmocka_unit_test(threads_do_not_show),
+    cmocka_unit_test(rows_do_not_depend_on_their_batch),
+    cmocka_unit_test(whole_slabs_add_up),
+    cmocka_unit_test(contracted_batches_add_up),
 #if defined(__x86_64__)
-      cmocka_unit_test(every_level_multiplies),
+    cmocka_unit_test(every_level_multiplies),
 #endif
   };
   return cmocka_run_group_tests(tests, open_device, close_device);
