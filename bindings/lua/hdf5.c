@@ -263,9 +263,22 @@ static int close_file(lua_State *L) {
 
 /* --- rows of a dataset ------------------------------------------------------------------------------- */
 
-static neap_lua_dataset *check_dataset(lua_State *L, const char *function) {
+static neap_lua_dataset *check_open(lua_State *L, const char *function) {
   neap_lua_dataset *d = neap__handle_check(L, 1, &dataset_class, function);
   if (!d->file->base.lua) neap__lua_fail(L, NEAP_CLOSED, function, "the file of the dataset was closed");
+  return d;
+}
+
+/* dataset:read() -> tensor: all of it, with its checksum held against the file's, which rows are not */
+static int read_dataset(lua_State *L) {
+  neap_lua_dataset *d = check_open(L, "hdf5.read");
+  neap_error err;
+  neap__ok(L, push_dataset(L, d->base.lua, d->item, &err), &err);
+  return 1;
+}
+
+static neap_lua_dataset *check_dataset(lua_State *L, const char *function) {
+  neap_lua_dataset *d = check_open(L, function);
   if (d->item->desc.shape.ndim == 0)
     neap__lua_fail(L, NEAP_SHAPE, function, "'%s' is a scalar, it has no rows", d->item->path);
   return d;
@@ -368,7 +381,7 @@ static int index_dataset(lua_State *L) {
 
 static void open_dataset(lua_State *L) {
   static const luaL_Reg none[] = {{NULL, NULL}};
-  static const luaL_Reg methods[] = {{"rows", get_rows}, {"gather", gather}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"rows", get_rows}, {"gather", gather}, {"read", read_dataset}, {NULL, NULL}};
   neap__class_new(L, &dataset_class, none, none);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &dataset_class);
   luaL_newlib(L, methods);
