@@ -35,9 +35,8 @@ local function to_images(batch)
 end
 
 local function loader(part, settings)
-  local set, err = neap.data.hdf5(options.data, {x = part .. "/images", y = part .. "/labels"})
-  if not set then error(err, 0) end
-  settings.dataset, settings.batch_size, settings.transform = set, options.batch, to_images
+  settings.dataset = neap.data.hdf5(options.data, {x = part .. "/images", y = part .. "/labels"})
+  settings.batch_size, settings.transform = options.batch, to_images
   return neap.data.loader(settings)
 end
 

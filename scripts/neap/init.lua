@@ -13,9 +13,9 @@ local neap = {}
 
 -- What scripts of this library share with the core, and scripts of users need not see.
 local private = {
-  parameter = true, is_parameter = true, trace = true, tracing = true, where = true, assign = true, snapshot = true,
+  parameter = true, is_parameter = true, trace = true, tracing = true, at = true, assign = true, snapshot = true,
   changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
-  random_state = true, isatty = true,
+  random_state = true, isatty = true, untraced = true, format_bytes = true,
 }
 for name, v in pairs(core) do
   if not private[name] then neap[name] = v end
@@ -26,7 +26,7 @@ local report = require "neap.report"
 local store = require "neap.store"
 
 neap.compile, neap.value_and_grad = program.compile, program.value_and_grad
-neap.parse_bytes, neap.memory_summary = report.parse_bytes, report.memory_summary
+neap.memory_summary = report.memory_summary
 neap.save, neap.load = store.save, store.load
 
 -- Loaded at first use, so that a host which only runs tensors pays for no more.

@@ -21,10 +21,10 @@ local ATTEMPTS <const> = 20
 local OOM = {__name = "neap.oom"}
 OOM.__index = OOM
 
---- What the idle arenas hold can be had, and nothing else.
+--- The largest block that could be had now: what is free in one piece, and what idle arenas would give back.
 local function room(memory)
-  local held = memory.by_owner and memory.by_owner.activations or 0
-  return memory.budget and memory.budget - memory.in_use + held or math.huge
+  if not memory.budget then return math.huge end
+  return math.min(memory.largest_free, memory.budget - memory.in_use) + memory.by_owner.activations
 end
 
 --- How an action changes the number of samples worked on at once, and of the batch.

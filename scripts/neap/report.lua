@@ -1,42 +1,13 @@
 --- Numbers for people: bytes in human units, the memory table, the lines of progress.
 local core = require "neap.core"
-local check = require "neap.check"
 
 local M = {}
-
-local units = {
-  [""] = 1, b = 1,
-  k = 1024, kib = 1024, kb = 1000,
-  m = 1024 ^ 2, mib = 1024 ^ 2, mb = 1000 ^ 2,
-  g = 1024 ^ 3, gib = 1024 ^ 3, gb = 1000 ^ 3,
-  t = 1024 ^ 4, tib = 1024 ^ 4, tb = 1000 ^ 4,
-}
-
---- "64MiB", "1.5 GB", "65536" or a number of bytes, as bytes. A bare K, M, G or T is binary.
----@param text string|number
----@return integer
-function M.parse_bytes(text)
-  local value, unit = tostring(text):match("^%s*([%d.]+)%s*(%a*)%s*$")
-  local number, factor = tonumber(value), units[(unit or ""):lower()]
-  local bytes = number and factor and math.tointeger((number * factor) // 1)
-  if type(text) == "number" then bytes = text >= 0 and math.tointeger(text) or nil end
-  if not bytes then
-    check.fail("INVALID", "a size in bytes is %s, expected a number or text as \"64MiB\" or \"1.5GB\"",
-               check.describe(text))
-  end
-  return bytes
-end
 
 --- 67108864 as "64.0 MiB".
 ---@param bytes number
 ---@return string
 function M.bytes(bytes)
-  local names, value, i = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, bytes, 1
-  -- From 1023.95 on, one digit after the point would round to 1024.0.
-  while value >= 1023.95 and i < #names do
-    value, i = value / 1024, i + 1
-  end
-  return i == 1 and ("%d B"):format(value) or ("%.1f %s"):format(value, names[i])
+  return core.format_bytes(math.max(0, bytes))
 end
 
 --- 1234567 as "1,234,567".
@@ -90,8 +61,8 @@ local function owners(memory)
 end
 
 local function fits(memory)
-  local room = memory.largest_free
-  if not memory.budget or not room then return "no budget is set: what fits is what the device has" end
+  if not memory.budget then return "no budget is set: what fits is what the device has" end
+  local room = math.max(0, math.min(memory.largest_free, memory.budget - memory.in_use))
   local floats = room // 4
   return ("would fit in one piece: %s, a tensor of %s fp32 numbers"):format(M.bytes(room), M.count(floats))
 end

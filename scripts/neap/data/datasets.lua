@@ -49,19 +49,20 @@ end
 local Hdf5 = {}
 Hdf5.__index = Hdf5
 
---- Samples in an HDF5 file, read when they are asked for. nil and an error when there is no such file.
+--- Samples in an HDF5 file, read when they are asked for. A file or item that is not there is an error.
 ---@param path string
 ---@param fields table<string, string> name to the path of a dataset in the file
----@return neap.Dataset? dataset, table? err
+---@return neap.Dataset
 function M.hdf5(path, fields)
   check.value("data.hdf5", "the path", path, {kind = "string"})
   check_fields("data.hdf5", fields)
   local file, err = core.hdf5.open(path)
-  if not file then return nil, err end
+  if not file then error(err, 0) end
   local sets, sizes = {}, {}
   for name, item in pairs(fields) do
     check.value("data.hdf5", name, item, {kind = "string"})
-    local set = file:dataset(item)
+    local set, problem = file:dataset(item)
+    if not set then error(problem, 0) end
     if #set.shape == 0 then
       check.fail("SHAPE", "data.hdf5: %q in %s is one value, expected samples along a first dimension", item, path)
     end

@@ -52,8 +52,10 @@ end
 -- Reading ----------------------------------------------------------------------------------------------
 
 local function attributes(file, path, group)
-  local found = file:attributes(group)
-  if not found then check.fail("CORRUPT", "%s has no group %q: it is no checkpoint of a trainer", path, group) end
+  local found, err = file:attributes(group)
+  if not found then
+    check.fail(err.code, "%s is no checkpoint of a trainer: %s", path, err.message)
+  end
   return found
 end
 
@@ -74,7 +76,8 @@ end
 
 --- Datasets as far as their shapes are concerned; values are read later, one by one.
 local function find_dataset(file, item, tensor)
-  local set = file:dataset(item)
+  local set, err = file:dataset(item)
+  if not set then error(err, 0) end
   if check.shape_text(set.shape) ~= check.shape_text(tensor.shape) or set.dtype ~= tensor.dtype then
     check.fail("SHAPE", "the checkpoint's %q is %s %s, expected %s %s", item, set.dtype, check.shape_text(set.shape),
                tensor.dtype, check.shape_text(tensor.shape))

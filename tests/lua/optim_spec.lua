@@ -1,0 +1,202 @@
+local neap = require "neap"
+local expect = require "support.expect"
+local nn, optim = neap.nn, neap.optim
+
+--- One parameter per entry of `values`, under the paths w1, w2, ...
+local function parameters(values)
+  local Bag = nn.module("Bag", {
+    init = function(self)
+      for i, v in ipairs(values) do self["w" .. i] = nn.parameter {shape = {1}, init = v} end
+    end,
+  })
+  return Bag()
+end
+
+local function grads_of(...)
+  local grads = {}
+  for i, g in ipairs {...} do grads["w" .. i] = neap.tensor {g} end
+  return grads
+end
+
+local function value(bag, name)
+  return bag[name or "w1"]:totable()[1]
+end
+
+--- What PyTorch's optimizers do to one parameter (double arithmetic), for gradients in turn.
+local rules = {}
+
+function rules.sgd(w, grads, o)
+  local buffer
+  for _, g in ipairs(grads) do
+    g = g + (o.weight_decay or 0) * w
+    if o.momentum then
+      buffer = buffer and o.momentum * buffer + g or g
+      g = o.nesterov and g + o.momentum * buffer or buffer
+    end
+    w = w - o.lr * g
+  end
+  return w
+end
+
+local function adam(w, grads, o, decoupled)
+  local m, v, b1, b2 = 0, 0, o.betas[1], o.betas[2]
+  for t, g in ipairs(grads) do
+    if decoupled then w = w - o.lr * o.weight_decay * w else g = g + o.weight_decay * w end
+    m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+    w = w - o.lr / (1 - b1 ^ t) * m / (math.sqrt(v) / math.sqrt(1 - b2 ^ t) + 1e-8)
+  end
+  return w
+end
+
+function rules.adam(w, grads, o) return adam(w, grads, o, false) end
+function rules.adamw(w, grads, o) return adam(w, grads, o, true) end
+
+describe("An optimizer", function()
+  local cases = {
+    {"sgd", {lr = 0.1}},
+    {"sgd", {lr = 0.1, momentum = 0.9}},
+    {"sgd", {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.01}},
+    {"adam", {lr = 0.01, betas = {0.9, 0.99}, weight_decay = 0}},
+    {"adam", {lr = 0.01, betas = {0.8, 0.95}, weight_decay = 0.1}},
+    {"adamw", {lr = 0.01, betas = {0.9, 0.999}, weight_decay = 0.1}},
+  }
+  for i, case in ipairs(cases) do
+    it(("steps as PyTorch's %s does (%d)"):format(case[1], i), function()
+      local bag, grads = parameters {1.5}, {0.5, -1, 0.25, 3}
+      local options = {params = bag:parameters()}
+      for name, v in pairs(case[2]) do options[name] = v end
+      local opt = optim[case[1]](options)
+      for _, g in ipairs(grads) do opt:step(grads_of(g)) end
+      expect.near(rules[case[1]](1.5, grads, case[2]), value(bag), 2e-6)
+      assert.equal(4, opt:step_count())
+    end)
+  end
+
+  it("takes gradients by path, by parameter or as a list", function()
+    for _, form in ipairs {"path", "tensor", "list"} do
+      local bag = parameters {1, 1}
+      local list = bag:parameters()
+      local opt = optim.sgd {params = list, lr = 1}
+      local a, b = neap.tensor {0.25}, neap.tensor {0.5}
+      local grads = {path = {w1 = a, w2 = b}, tensor = {[list[1]] = a, [list[2]] = b}, list = {a, b}}
+      opt:step(grads[form])
+      expect.near(0.75, value(bag, "w1"))
+      expect.near(0.5, value(bag, "w2"))
+    end
+  end)
+
+  it("takes what nn.value_and_grad gives", function()
+    local fc = nn.Linear(1, 1)
+    fc:load_state {weight = neap.tensor {{2}}, bias = neap.tensor {1}}
+    local opt = optim.sgd {params = fc, lr = 0.1}
+    local _, grads = nn.value_and_grad(fc, function(x) return fc(x):square():sum() end)(neap.tensor {{3}})
+    opt:step(grads)
+    expect.near(2 - 0.1 * 2 * 7 * 3, value(fc, "weight")[1])
+    expect.near(1 - 0.1 * 2 * 7, value(fc, "bias"))
+  end)
+
+  it("leaves parameters without a gradient alone", function()
+    local bag = parameters {1, 1}
+    local opt = optim.sgd {params = bag, lr = 1, weight_decay = 0.5}
+    opt:step {w2 = neap.tensor {1}}
+    assert.equal(1.0, value(bag, "w1"))
+    expect.near(-0.5, value(bag, "w2"))
+  end)
+
+  it("uses a learning rate that was changed at the next step", function()
+    local bag = parameters {1}
+    local opt = optim.sgd {params = bag, lr = 1}
+    opt.lr = 0.25
+    opt:step(grads_of(1))
+    expect.near(0.75, value(bag))
+    opt.weight_decay = 1
+    opt:step(grads_of(0))
+    expect.near(0.75 - 0.25 * 0.75, value(bag))
+  end)
+
+  it("has groups with settings of their own, and the optimizer's where they have none", function()
+    local bag = parameters {1, 1}
+    local list = bag:parameters()
+    local opt = optim.sgd {lr = 1, groups = {{params = {list[1]}, lr = 0.5}, {params = {list[2]}}}}
+    opt:step(grads_of(1, 1))
+    expect.near(0.5, value(bag, "w1"))
+    expect.near(0, value(bag, "w2"))
+    opt.groups[1].lr, opt.lr = 0.25, 2
+    opt:step(grads_of(1, 1))
+    expect.near(0.25, value(bag, "w1"))
+    expect.near(-2, value(bag, "w2"))
+  end)
+
+  it("goes on from its state with the same bits", function()
+    local bag = parameters {1.5}
+    local opt = optim.adam {params = bag, lr = 0.1}
+    opt:step(grads_of(0.3))
+    local state, weights = opt:state(), bag:state()
+    opt:step(grads_of(-0.2))
+    local expected = bag:state().w1:tobytes()
+    assert.equal(1, state.step)
+    expect.near(0.03, state.moments.exp_avg.w1:totable()[1])
+
+    local other_bag = parameters {9}
+    other_bag:load_state(weights)
+    local other = optim.adam {params = other_bag, lr = 7}
+    other:load_state(state)
+    assert.equal(0.1, other.lr)
+    other:step(grads_of(-0.2))
+    assert.equal(expected, other_bag:state().w1:tobytes())
+    assert.equal(2, other:step_count())
+  end)
+
+  it("refuses a state of something else, and changes nothing", function()
+    local opt = optim.adam {params = parameters {1}, lr = 0.1}
+    local state = opt:state()
+    local sgd, two = optim.sgd {params = parameters {1}, lr = 1}, optim.adam {params = parameters {1, 2}}
+    expect.fails("INVALID", {"optim.sgd", "adam"}, sgd.load_state, sgd, state)
+    expect.fails("SHAPE", {"exp_avg", "w2"}, two.load_state, two, state)
+  end)
+end)
+
+describe("Bad options of optimizers", function()
+  local function params() return parameters {1}:parameters() end
+
+  it("are named with what was expected", function()
+    expect.fails("INVALID", {"optim.adamw", "learning_rate", "lr"}, function()
+      optim.adamw {params = params(), learning_rate = 1}
+    end)
+    expect.fails("INVALID", {"optim.sgd", "lr", "missing"}, function() optim.sgd {params = params()} end)
+    expect.fails("INVALID", {"optim.sgd", "lr", "-1", "at least 0"}, optim.sgd, {params = params(), lr = -1})
+    expect.fails("INVALID", {"optim.adam", "lr", "nan"}, optim.adam, {params = params(), lr = 0 / 0})
+    expect.fails("INVALID", {"optim.adam", "lr", "infinite"}, optim.adam, {params = params(), lr = math.huge})
+    expect.fails("INVALID", {"nesterov", "momentum"}, function()
+      optim.sgd {params = params(), lr = 1, nesterov = true}
+    end)
+    expect.fails("INVALID", {"betas[2]", "1"}, function() optim.adam {params = params(), betas = {0.9, 1}} end)
+    expect.fails("INVALID", {"betas", "3"}, function() optim.adam {params = params(), betas = {0.9, 0.9, 0.9}} end)
+    expect.fails("INVALID", {"params", "groups"}, function()
+      optim.sgd {params = params(), lr = 1, groups = {{params = params()}}}
+    end)
+  end)
+
+  it("are found among the parameters, too", function()
+    expect.fails("INVALID", {"params[1]", "parameter"}, function() optim.sgd {params = {neap.zeros(1)}, lr = 1} end)
+    expect.fails("INVALID", {"params", "empty"}, function() optim.sgd {params = {}, lr = 1} end)
+    expect.fails("INVALID", {"twice", "w1"}, function()
+      local list = params()
+      optim.sgd {params = {list[1], list[1]}, lr = 1}
+    end)
+  end)
+
+  it("are found when they are set later", function()
+    local opt = optim.sgd {params = params(), lr = 1}
+    expect.fails("INVALID", {"learning_rate"}, function() opt.learning_rate = 3 end)
+    opt.lr = -3
+    expect.fails("INVALID", {"lr", "-3"}, function() opt:step(grads_of(1)) end)
+  end)
+
+  it("make no step without gradients or parameters", function()
+    local opt = optim.sgd {params = params(), lr = 1}
+    expect.fails("INVALID", {"w1"}, function() opt:step {other = neap.zeros(1)} end)
+    expect.fails("INVALID", {"2 gradients", "1 parameters"}, function() opt:step {neap.zeros(1), neap.zeros(1)} end)
+    expect.fails("INVALID", {"no parameters"}, function() optim.sgd {lr = 1}:step(grads_of(1)) end)
+  end)
+end)
