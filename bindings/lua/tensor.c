@@ -209,9 +209,12 @@ static int clone(lua_State *L) {
 
 static int detach(lua_State *L) {
   neap_lua_tensor *t = neap__tensor_check(L, 1, "detach");
-  if (t->trace)
-    neap__lua_fail(L, NEAP_UNSUPPORTED, "detach",
-                   "detach inside a traced function: pass the value in as an input of its own, which gets no gradient");
+  if (t->base.lua->trace) {
+    const neap_opt none[NEAP_MAX_OPTS] = {{0}};
+    int in = 1;
+    neap__apply(L, t->base.lua, &neap__op_stop, &in, 1, none);
+    return 1;
+  }
   neap__push_view(L, t->base.lua, &t->t);
   return 1;
 }

@@ -152,6 +152,14 @@ describe("gradients", function()
     assert.are.same({{0, 0}}, none:totable())
   end)
 
+  it("stop at detach", function()
+    local x = neap.tensor {1, 2}
+    local graph = core.trace(function(a) return (a * a:detach()):sum() end, x)
+    local value, dx = core.run(graph:differentiate {inputs = {1}}, x)
+    assert.are.equal(5, value:item())
+    assert.are.same({1, 2}, dx:totable())
+  end)
+
   it("need a floating-point scalar and floating-point inputs", function()
     local x = neap.ones(2)
     local function double(v) return v * 2 end
