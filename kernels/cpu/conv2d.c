@@ -69,10 +69,13 @@ static void run_forward(const neap_cpu_kernel *head, const neap_launch *l, uint3
   int64_t first;
   const int64_t count = samples_of(k, task, &first);
   (void)phase;
-  for (int64_t i = first; i < first + count; i++)
-    NEAP_CPU_NAME(conv_forward)
-    (g, neap__conv_sample(l->in[0], i, g->c * g->h * g->w, g->dtype), l->in[1], head->n_in > 2 ? l->in[2] : NULL,
-     neap__conv_sample(l->out[0], i, g->o * g->oh * g->ow, g->dtype), (char *)l->workspace + thread * k->space);
+  const void *bias = head->n_in > 2 ? l->in[2] : NULL;
+  void *const space = (char *)l->workspace + thread * k->space;
+  for (int64_t i = first; i < first + count; i++) {
+    const void *x = neap__conv_sample(l->in[0], i, g->c * g->h * g->w, g->dtype);
+    void *y = neap__conv_sample(l->out[0], i, g->o * g->oh * g->ow, g->dtype);
+    NEAP_CPU_NAME(conv_forward)(g, x, l->in[1], bias, y, space);
+  }
 }
 
 static void run_input(const neap_cpu_kernel *head, const neap_launch *l, uint32_t phase, uint32_t task,
@@ -82,10 +85,12 @@ static void run_input(const neap_cpu_kernel *head, const neap_launch *l, uint32_
   int64_t first;
   const int64_t count = samples_of(k, task, &first);
   (void)phase;
-  for (int64_t i = first; i < first + count; i++)
-    NEAP_CPU_NAME(conv_grad_input)
-    (g, neap__conv_sample(l->in[0], i, g->o * g->oh * g->ow, g->dtype), l->in[1],
-     neap__conv_sample(l->out[0], i, g->c * g->h * g->w, g->dtype), (char *)l->workspace + thread * k->space);
+  void *const space = (char *)l->workspace + thread * k->space;
+  for (int64_t i = first; i < first + count; i++) {
+    const void *d = neap__conv_sample(l->in[0], i, g->o * g->oh * g->ow, g->dtype);
+    void *dx = neap__conv_sample(l->out[0], i, g->c * g->h * g->w, g->dtype);
+    NEAP_CPU_NAME(conv_grad_input)(g, d, l->in[1], dx, space);
+  }
 }
 
 /* --- preparing ------------------------------------------------------------------------------------------------------ */
@@ -154,6 +159,7 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_operand 
     }
   } else if (status == NEAP_UNSUPPORTED) {
     neap__error_clear(err);
+    k->head.base.seconds *= NEAP_CONV_COLUMNS;
     k->space = NEAP_CPU_NAME(conv_space)(&k->g);
   } else {
     neap__free(cpu->host, k, k->head.bytes);

@@ -45,7 +45,8 @@ static inline char *neap__conv_sample(const void *p, int64_t sample, int64_t ele
   return (char *)(uintptr_t)p + sample * elements * (int64_t)neap__dtype_size(dtype);
 }
 
-/* Predicted seconds of one sample on one thread. */
+/* Predicted seconds of one sample on one thread, by the library; columns take so many times as long. */
+#define NEAP_CONV_COLUMNS 2.5
 double NEAP_CPU_NAME(conv_seconds)(const neap_cpu_conv *g);
 
 /* Options' positions, as in the op. */

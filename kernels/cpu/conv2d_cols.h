@@ -40,11 +40,13 @@ static void FN(to_cols)(const neap_cpu_conv *g, FN(image) x, T *cols) {
       for (int64_t kx = 0; kx < g->kernel[1]; kx++)
         for (int64_t oy = 0; oy < g->oh; oy++, cols += g->ow) {
           const int64_t y = oy * g->stride[0] - g->padding[0] + ky * g->dilation[0];
-          if (y < 0 || y >= g->h)
+          const int64_t at = kx * g->dilation[1] - g->padding[1];
+          if (y < 0 || y >= g->h) {
             memset(cols, 0, (size_t)g->ow * sizeof(T));
-          else
-            FN(fill_row)
-            (g, x.at + c * x.channel + y * g->w * x.pixel, x.pixel, kx * g->dilation[1] - g->padding[1], cols);
+          } else {
+            const T *row = x.at + c * x.channel + y * g->w * x.pixel;
+            FN(fill_row)(g, row, x.pixel, at, cols);
+          }
         }
 }
 

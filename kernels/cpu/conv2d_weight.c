@@ -43,10 +43,11 @@ static void slab_by_library(const kernel *k, const neap_launch *l, int64_t first
 static void slab_portable(const kernel *k, const neap_launch *l, int64_t first, int64_t count, void *dw, void *db,
                           char *own) {
   const neap_cpu_conv *g = &k->g;
-  for (int64_t i = first; i < first + count; i++)
-    NEAP_CPU_NAME(conv_grad_weight)
-    (g, neap__conv_sample(l->in[0], i, g->o * g->oh * g->ow, g->dtype),
-     neap__conv_sample(l->in[1], i, g->c * g->h * g->w, g->dtype), dw, db, i > first, own);
+  for (int64_t i = first; i < first + count; i++) {
+    const void *d = neap__conv_sample(l->in[0], i, g->o * g->oh * g->ow, g->dtype);
+    const void *x = neap__conv_sample(l->in[1], i, g->c * g->h * g->w, g->dtype);
+    NEAP_CPU_NAME(conv_grad_weight)(g, d, x, dw, db, i > first, own);
+  }
 }
 
 static void run_slab(const kernel *k, const neap_launch *l, int64_t wave, uint32_t task, uint32_t thread) {
@@ -184,6 +185,7 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **o
     k->head.destroy = destroy;
   } else if (status == NEAP_UNSUPPORTED) {
     neap__error_clear(err);
+    k->head.base.seconds *= NEAP_CONV_COLUMNS;
     k->space = NEAP_CPU_NAME(conv_space)(&k->g);
   } else {
     neap__free(cpu->host, k, k->head.bytes);
