@@ -61,14 +61,18 @@ void neap__raise(lua_State *L, const neap_error *err) {
   for (;;) lua_error(L);
 }
 
+static void format(neap_error *err, neap_status status, const char *fmt, va_list args) {
+  char text[sizeof err->message];
+  vsnprintf(text, sizeof text, fmt, args);
+  neap__fail(err, status, "%s", text);
+}
+
 void neap__lua_fail(lua_State *L, neap_status status, const char *op, const char *fmt, ...) {
   neap_error err;
-  char text[sizeof err.message];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  format(&err, status, fmt, args);
   va_end(args);
-  neap__fail(&err, status, "%s", text);
   if (op) snprintf(err.op, sizeof err.op, "%s", op);
   neap__raise(L, &err);
 }

@@ -347,7 +347,7 @@ static int gather(lua_State *L) {
   int64_t *list = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *list, 0);
   for (int64_t i = 0; i < n; i++) {
     lua_rawgeti(L, 2, i + 1);
-    snprintf(what, sizeof what, "row %lld of the list", (long long)(i + 1));
+    snprintf(what, sizeof what, "row %lld of the list", (long long)i + 1);
     list[i] = neap__arg_integer(L, lua_gettop(L), "hdf5.gather", what, 1, size) - 1;
     lua_pop(L, 1);
   }

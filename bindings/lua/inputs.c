@@ -3,27 +3,33 @@
 
 #include "bindings/lua/lua_neap.h"
 
-neap_status neap__inputs_create(neap_context *ctx, const neap_graph *g, neap_lua_inputs *out, neap_error *err) {
-  neap_host *h = &ctx->host;
-  uint32_t n = g->n_inputs;
+static bool make_arrays(neap_host *h, uint32_t n, neap_lua_inputs *out) {
+  out->desc = neap__calloc(h, n + 1u, sizeof *out->desc);
+  out->data = neap__calloc(h, n + 1u, sizeof(void *));
+  out->held = neap__calloc(h, n + 1u, sizeof(void *));
+  out->offset = neap__calloc(h, n + 1u, sizeof *out->offset);
+  return out->desc && out->data && out->held && out->offset;
+}
+
+static bool describe(neap_lua_inputs *in, const neap_graph *g) {
   bool scalars = false;
+  for (uint32_t i = 0; i < in->n; i++) {
+    in->desc[i] = *neap__desc_of(g, g->inputs[i]);
+    scalars = scalars || in->desc[i].shape.ndim == 0;
+  }
+  return scalars;
+}
+
+neap_status neap__inputs_create(neap_context *ctx, const neap_graph *g, neap_lua_inputs *out, neap_error *err) {
   memset(out, 0, sizeof *out);
   out->ctx = ctx;
-  out->n = n;
-  out->desc = neap__calloc(h, n + 1u, sizeof *out->desc);
-  out->data = neap__calloc(h, n + 1u, sizeof *out->data);
-  out->held = neap__calloc(h, n + 1u, sizeof *out->held);
-  out->offset = neap__calloc(h, n + 1u, sizeof *out->offset);
+  out->n = g->n_inputs;
   neap_status s = NEAP_OK;
-  if (!out->desc || !out->data || !out->held || !out->offset)
-    s = neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for %u inputs", n);
-  for (uint32_t i = 0; i < n && s == NEAP_OK; i++) {
-    out->desc[i] = *neap__desc_of(g, g->inputs[i]);
-    scalars = scalars || out->desc[i].shape.ndim == 0;
-  }
-  if (s == NEAP_OK && scalars) {
+  if (!make_arrays(&ctx->host, out->n, out)) {
+    s = neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for %u inputs", out->n);
+  } else if (describe(out, g)) {
     void *block = NULL;
-    out->scalar_bytes = (size_t)n * NEAP_ALIGN;
+    out->scalar_bytes = (size_t)out->n * NEAP_ALIGN;
     s = neap__context_reserve(ctx, out->scalar_bytes, NEAP_OWNER_STAGING, &block, err);
     out->scalars = block;
   }
@@ -38,8 +44,8 @@ void neap__inputs_destroy(neap_lua_inputs *in) {
   if (in->held) neap__inputs_release(in);
   if (in->scalars) neap__release(in->ctx->memory, in->scalars, in->scalar_bytes, NEAP_OWNER_STAGING);
   neap__free(h, in->desc, n * sizeof *in->desc);
-  neap__free(h, in->data, n * sizeof *in->data);
-  neap__free(h, in->held, n * sizeof *in->held);
+  neap__free(h, in->data, n * sizeof(void *));
+  neap__free(h, in->held, n * sizeof(void *));
   neap__free(h, in->offset, n * sizeof *in->offset);
   memset(in, 0, sizeof *in);
 }
@@ -56,21 +62,23 @@ static void bind_number(lua_State *L, neap_lua_inputs *in, uint32_t i, int index
 }
 
 static void bind_tensor(lua_State *L, neap_lua_inputs *in, uint32_t i, int index, const char *function) {
-  neap_lua_tensor *t = neap__tensor_test(L, index);
   const neap_desc *d = &in->desc[i];
+  const neap_lua_tensor *t = neap__tensor_test(L, index);
   char text[96], expected[96];
-  if (!t)
+  neap__shape_text(&d->shape, expected, sizeof expected);
+  if (t) {
+    neap__tensor_usable(L, t, function);
+    if (t->trace)
+      neap__lua_fail(L, NEAP_INVALID, function, "input %u is a value of a traced function, expected a tensor", i + 1);
+    if (t->t.dtype != d->dtype || !neap__shape_equal(&t->t.shape, &d->shape))
+      neap__lua_fail(L, t->t.dtype != d->dtype ? NEAP_DTYPE : NEAP_SHAPE, function, "input %u is %s %s, expected %s %s",
+                     i + 1, neap__dtype_name(t->t.dtype), neap__shape_text(&t->t.shape, text, sizeof text),
+                     neap__dtype_name(d->dtype), expected);
+    in->data[i] = neap__tensor_data(&t->t);
+  } else {
     neap__lua_fail(L, NEAP_INVALID, function, "input %u is %s, expected a tensor (%s %s)", i + 1,
-                   neap__describe(L, index, text, sizeof text), neap__dtype_name(d->dtype),
-                   neap__shape_text(&d->shape, expected, sizeof expected));
-  neap__tensor_usable(L, t, function);
-  if (t->trace)
-    neap__lua_fail(L, NEAP_INVALID, function, "input %u is a value of a traced function, expected a tensor", i + 1);
-  if (t->t.dtype != d->dtype || !neap__shape_equal(&t->t.shape, &d->shape))
-    neap__lua_fail(L, t->t.dtype != d->dtype ? NEAP_DTYPE : NEAP_SHAPE, function, "input %u is %s %s, expected %s %s",
-                   i + 1, neap__dtype_name(t->t.dtype), neap__shape_text(&t->t.shape, text, sizeof text),
-                   neap__dtype_name(d->dtype), neap__shape_text(&d->shape, expected, sizeof expected));
-  in->data[i] = neap__tensor_data(&t->t);
+                   neap__describe(L, index, text, sizeof text), neap__dtype_name(d->dtype), expected);
+  }
 }
 
 void neap__inputs_bind(lua_State *L, neap_lua_inputs *in, int first, const char *function) {

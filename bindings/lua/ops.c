@@ -114,8 +114,8 @@ static void apply_now(lua_State *L, neap_lua *s, neap_lua_call *c) {
   neap_lua_tensor *out = neap__push_tensor(L, s);
   check_open(L, c);
   neap_graph *g = neap__graph_create(&s->ctx->host);
-  if (!g) neap__lua_fail(L, NEAP_NOMEM, c->name, "the host allocator refused memory for a graph");
-  neap_status st = compute(s, L, g, c, out, &err);
+  neap_status st = g ? compute(s, L, g, c, out, &err)
+                     : neap__fail(&err, NEAP_NOMEM, "the host allocator refused memory for a graph");
   neap__graph_drop(g);
   if (st == NEAP_OK) return;
   if (!err.op[0]) snprintf(err.op, sizeof err.op, "%s", c->name);

@@ -30,8 +30,7 @@ static void set_input(parser *p, int index, uint32_t i) {
            (long long)whole);
     return;
   }
-  a->t = neap__tensor_test(L, index);
-  neap__tensor_usable(L, a->t, p->call->name);
+  a->t = neap__tensor_check(L, index, p->call->name);
 }
 
 static bool is_input(lua_State *L, int index) {

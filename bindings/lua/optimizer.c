@@ -250,7 +250,7 @@ static int moments(lua_State *L) {
 
 static int bytes(lua_State *L) {
   neap_lua_optimizer *o = check(L, "bytes");
-  lua_pushinteger(L, (lua_Integer)(o->o->n_moments * neap__align_up(o->o->flat_bytes)));
+  lua_pushinteger(L, (lua_Integer)o->o->n_moments * (lua_Integer)neap__align_up(o->o->flat_bytes));
   return 1;
 }
 

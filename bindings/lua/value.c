@@ -72,7 +72,7 @@ static neap_status encode_float(double x, neap_dtype t, void *out, neap_error *e
 
 neap_status neap__encode_double(double x, neap_dtype t, void *out, neap_error *err) {
   if (neap__dtype_is_float(t)) return encode_float(x, t, out, err);
-  if (!(x >= -0x1p63 && x < 0x1p63) || x != floor(x))
+  if (!(fabs(x) <= 9223372036854774784.0) || x != floor(x))
     return neap__fail(err, NEAP_RANGE, "%.14g is not a whole number, as %s needs", x, neap__dtype_name(t));
   return encode_integer((int64_t)x, t, out, err);
 }
