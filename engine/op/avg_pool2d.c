@@ -30,7 +30,7 @@ static neap_status window(const neap_infer *x, const int64_t *size, int64_t *pla
 
 static neap_status infer(neap_infer *x) {
   const neap_shape *in = &x->in[0].shape;
-  int64_t places[2];
+  int64_t places[2] = {0, 0};
   neap_status s;
   if ((s = neap__need_float(x, 0)) || (s = neap__need_images(x, 0, "input")) || (s = window(x, in->dim + 2, places)))
     return s;
@@ -90,7 +90,7 @@ const neap_op neap__op_avg_pool2d = {
 static neap_status infer_grad(neap_infer *x) {
   const neap_shape *d = &x->in[0].shape;
   const int64_t *size = x->opt[SIZE].v.list;
-  int64_t places[2];
+  int64_t places[2] = {0, 0};
   char dt[96];
   neap_status s;
   if ((s = neap__need_float(x, 0)) || (s = neap__need_images(x, 0, "gradient")) || (s = window(x, size, places)))

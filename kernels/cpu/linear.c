@@ -15,7 +15,7 @@ static int64_t rows_of(const neap_shape *s) {
   return rows;
 }
 
-static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_cpu_gemm *g, neap_cpu_run run,
+static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_cpu_gemm *g, neap_cpu_run run, uint32_t least,
                            neap_cpu_kernel **out, neap_error *err) {
   kernel *k;
   neap_status status;
@@ -27,6 +27,7 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_cpu_gemm
   k->g = *g;
   NEAP_CPU_NAME(gemm_blocks)(g->dtype, g->m, g->n, g->k, &k->blocks);
   k->head.tasks[0] = k->blocks.down * k->blocks.across;
+  if (k->head.tasks[0] < least) k->head.tasks[0] = least;
   k->pack = NEAP_CPU_NAME(gemm_pack)(g->dtype, g->k, k->blocks.cols);
   k->head.base.workspace = k->pack * cpu->width;
   k->head.base.seconds = k->blocks.seconds;
@@ -58,7 +59,7 @@ static neap_status prepare_linear(neap_cpu *cpu, const neap_sig *s, neap_cpu_ker
                            .b_row = 1,
                            .b_col = w->dim[1],
                            .c_row = w->dim[0]};
-  return prepare(cpu, s, &g, run_linear, out, err);
+  return prepare(cpu, s, &g, run_linear, 0, out, err);
 }
 
 NEAP_CPU_KERNEL(linear) = {.prepare = prepare_linear};
@@ -125,15 +126,12 @@ static neap_status prepare_grad(neap_cpu *cpu, const neap_sig *s, neap_cpu_kerne
                      .b_row = s->out[0].desc.shape.dim[1],
                      .b_col = 1,
                      .c_row = s->out[0].desc.shape.dim[1]};
-  neap_status status;
   /* A sum over samples: the rows of a slab are whole entries of the outermost dimension. */
   if (s->out[0].batch.kind == NEAP_B_SUM && s->in[0].batch.kind != NEAP_B_SUM) {
     g.add = true;
     g.group = s->slab * s->in[0].batch.per * (samples ? rows / samples : 1);
   }
-  status = prepare(cpu, s, &g, run_grad, out, err);
-  if (status == NEAP_OK && (*out)->tasks[0] == 0 && g.m > 0) (*out)->tasks[0] = 1;
-  return status;
+  return prepare(cpu, s, &g, run_grad, g.m > 0, out, err); /* the bias has sums where the weight has no columns */
 }
 
 NEAP_CPU_KERNEL(linear_grad_weight) = {.prepare = prepare_grad};

@@ -173,8 +173,8 @@ static void describe(pool *p, const neap_operand *x, const neap_operand *y, cons
 }
 
 /* x and y in the roles they have in the op itself, whose gradient this may be. */
-static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_operand *x, const neap_operand *y,
-                           const neap_operand *index, neap_cpu_run fn, neap_cpu_kernel **out, neap_error *err) {
+static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_operand *x, const neap_operand *y, bool max,
+                           neap_dtype index, neap_cpu_run fn, neap_cpu_kernel **out, neap_error *err) {
   pool *p;
   neap_status status;
   *out = NULL;
@@ -182,8 +182,8 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_operand 
   status = neap__cpu_kernel_new(cpu, s, sizeof *p, fn, 0, out, err);
   if (status) return status;
   p = (pool *)*out;
-  describe(p, x, y, s->opt, index != NULL);
-  p->narrow_index = index && index->desc.dtype == NEAP_U8;
+  describe(p, x, y, s->opt, max);
+  p->narrow_index = index == NEAP_U8;
   const double units = p->units > 0 ? (double)p->units : 1;
   const double outs = (double)p->n * (double)p->c * (double)p->oh * (double)p->ow / units;
   const double ins = (double)p->n * (double)p->c * (double)p->h * (double)p->w / units;
@@ -194,16 +194,16 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_operand 
 }
 
 static neap_status prepare_max(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
-  return prepare(cpu, s, &s->in[0], &s->out[0], &s->out[1], run_max, out, err);
+  return prepare(cpu, s, &s->in[0], &s->out[0], true, s->out[1].desc.dtype, run_max, out, err);
 }
 static neap_status prepare_max_grad(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
-  return prepare(cpu, s, &s->out[0], &s->in[0], &s->in[1], run_max_grad, out, err);
+  return prepare(cpu, s, &s->out[0], &s->in[0], true, s->in[1].desc.dtype, run_max_grad, out, err);
 }
 static neap_status prepare_avg(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
-  return prepare(cpu, s, &s->in[0], &s->out[0], NULL, run_avg, out, err);
+  return prepare(cpu, s, &s->in[0], &s->out[0], false, NEAP_I32, run_avg, out, err);
 }
 static neap_status prepare_avg_grad(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
-  return prepare(cpu, s, &s->out[0], &s->in[0], NULL, run_avg_grad, out, err);
+  return prepare(cpu, s, &s->out[0], &s->in[0], false, NEAP_I32, run_avg_grad, out, err);
 }
 
 /* Everything in the layout that comes in: the index's when there is one, since it has no other maker. */

@@ -38,7 +38,7 @@ static void FN(avg_strip)(const pool *p, const strip *s, const T *x, T *y) {
 }
 
 static void FN(avg_grad_strip)(const pool *p, const strip *s, const T *d, T *dx) {
-  T share[STRIP];
+  T share[STRIP] = {0};
   for (int64_t i = 0; i < s->count; i++) share[i] = d[s->out + i] / (T)elements(p, s, p->last ? 0 : i);
   for (int32_t t = 0; t < p->taps; t++) {
     const tap k = tap_of(p, s, t);
