@@ -14,7 +14,7 @@ static const char state_key, config_key, globals_key;
 #define LEAST_ALLOWANCE (UINT64_C(64) << 20)
 
 /* User values of the engine's userdata. */
-enum { KEEP_PATH = 1, KEEP_MODULE, KEEP_COUNT = KEEP_MODULE };
+enum { KEEP_PATH = 1, KEEP_CORE, KEEP_MODULE, KEEP_COUNT = KEEP_MODULE };
 
 /* --- handles ----------------------------------------------------------------------------------------- */
 
@@ -213,7 +213,7 @@ static void make_engine(lua_State *L, neap_context *ctx, bool owns) {
 
 /* --- modules ----------------------------------------------------------------------------------------- */
 
-static int open_core(lua_State *L) {
+static void push_core(lua_State *L) {
   lua_newtable(L);
   neap__open_error(L);
   neap__open_tensor(L);
@@ -227,6 +227,15 @@ static int open_core(lua_State *L) {
   neap__open_memory(L);
   neap__open_host(L);
   neap__open_hdf5(L);
+}
+
+/* There is one core to an engine: scripts may be loaded anew, the classes of tensors that are there may not. */
+static int open_core(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
+  if (lua_getiuservalue(L, -1, KEEP_CORE) != LUA_TNIL) return 1;
+  push_core(L);
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, -4, KEEP_CORE);
   return 1;
 }
 
@@ -264,17 +273,22 @@ static const neap_script *main_script(void) {
   return s->name ? s : NULL;
 }
 
+/* Runs the standard library's main script and pushes what it returns. */
+static void load_module(lua_State *L) {
+  const neap_script *script = main_script();
+  if (!script) neap__lua_fail(L, NEAP_INTERNAL, NULL, "the standard library is not part of this build");
+  preload_scripts(L);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)script);
+  lua_pushcclosure(L, load_script, 1);
+  lua_call(L, 0, 1);
+}
+
 /* Pushes the module, loaded at the first call. */
 static void push_module(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
   if (lua_getiuservalue(L, -1, KEEP_MODULE) == LUA_TNIL) {
     lua_pop(L, 1);
-    const neap_script *script = main_script();
-    if (!script) neap__lua_fail(L, NEAP_INTERNAL, NULL, "the standard library is not part of this build");
-    preload_scripts(L);
-    lua_pushlightuserdata(L, (void *)(uintptr_t)script);
-    lua_pushcclosure(L, load_script, 1);
-    lua_call(L, 0, 1);
+    load_module(L);
     lua_pushvalue(L, -1);
     lua_setiuservalue(L, -3, KEEP_MODULE);
   }
@@ -330,6 +344,7 @@ void neap__lua_configure(lua_State *L, const neap_config *config) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &config_key);
 }
 
+/* `require` comes here when it knows of no module: the library is loaded anew, over the engine that may be there. */
 int luaopen_neap(lua_State *L) {
   luaL_checkversion(L);
   neap_lua *s = find_engine(L);
@@ -341,6 +356,6 @@ int luaopen_neap(lua_State *L) {
     if (neap__lua_open(L, ctx, true) != NEAP_OK) return lua_error(L);
     return 1;
   }
-  push_module(L);
+  load_module(L);
   return 1;
 }

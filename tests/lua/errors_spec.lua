@@ -82,6 +82,14 @@ describe("userdata", function()
     assert.is_false(core.is_tensor({}))
   end)
 
+  it("stay what they are when the library is loaded anew", function()
+    local t, before = neap.ones(2), package.loaded["neap.core"]
+    finally(function() package.loaded["neap.core"] = before end)
+    package.loaded["neap.core"] = nil
+    assert.are.equal(core, require "neap.core")
+    assert.are.same({2, 2}, (t + neap.ones(2)):totable())
+  end)
+
   it("survive finalizers that make tensors while the collector runs", function()
     local sum = 0
     for i = 1, 20 do
