@@ -35,14 +35,27 @@ static const char *code_of(neap_status status) {
   return strncmp(name, "NEAP_", 5) == 0 ? name + 5 : name;
 }
 
+static int error_tostring(lua_State *L);
+static int error_concat(lua_State *L);
+
+/* Made at first use: an engine that cannot be opened has errors, too. */
 static void set_meta(lua_State *L) {
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &meta_key);
+  static const luaL_Reg meta[] = {{"__tostring", error_tostring}, {"__concat", error_concat}, {NULL, NULL}};
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &meta_key) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    luaL_setfuncs(L, meta, 0);
+    lua_pushliteral(L, "neap.error");
+    lua_setfield(L, -2, "__name");
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &meta_key);
+  }
   lua_setmetatable(L, -2);
 }
 
 void neap__push_error(lua_State *L, const neap_error *err) {
   char where[sizeof err->where];
-  luaL_checkstack(L, 4, "an error object");
+  luaL_checkstack(L, 8, "an error object");
   lua_createtable(L, 0, 6);
   set_text(L, "code", code_of(err->status));
   set_text(L, "message", err->message[0] ? err->message : neap_status_text(err->status));
@@ -130,12 +143,6 @@ static int new_error(lua_State *L) {
 }
 
 void neap__open_error(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__tostring", error_tostring}, {"__concat", error_concat}, {NULL, NULL}};
-  lua_newtable(L);
-  luaL_setfuncs(L, meta, 0);
-  lua_pushliteral(L, "neap.error");
-  lua_setfield(L, -2, "__name");
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &meta_key);
   lua_pushcfunction(L, new_error);
   lua_setfield(L, -2, "error");
 }

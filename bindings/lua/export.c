@@ -119,7 +119,7 @@ static neap_status place(neap_lua_host *h, const char *name, neap_exported *fres
       neap__free(host, copy, strlen(name) + 1);
       return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for an exported program");
     }
-    x->name = strcpy(copy, name);
+    x->name = memcpy(copy, name, strlen(name) + 1);
     x->next = h->exported;
     h->exported = x;
   } else {

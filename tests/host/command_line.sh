@@ -37,6 +37,16 @@ LUA
 
 expect 0 "true	3	a	-i	$dir/args.lua" "$dir/args.lua" a -i "$dir/args.lua"
 expect 0 "true	1	$dir/args.lua" --threads 2 --memory=64MiB --seed 18446744073709551615 "$dir/args.lua" "$dir/args.lua"
+memory='print("budget", require("neap").memory().budget)'
+expect 0 "budget	67108864" --memory 64MiB -e "$memory"
+expect 0 "budget	1048576" --memory=1MiB -e "$memory"
+expect 0 "budget	nil" -e "$memory"
+expect 0 "device	cpu" --device cpu -e 'print("device", require("neap").device())'
+expect 1 "abacus" --device abacus -e 'require("neap")'
+draw='print("drew", require("neap").rand(1):item())'
+[ "$("$neap" --seed 5 -e "$draw")" = "$("$neap" --seed=5 -e "$draw")" ] || { echo "--seed"; failures=$((failures + 1)); }
+[ "$("$neap" --seed 5 -e "$draw")" != "$("$neap" --seed 6 -e "$draw")" ] || { echo "--seed"; failures=$((failures + 1)); }
+expect 2 "--memory is above 0" --memory 0
 expect 0 "Lua 5.4" -v
 expect 0 "12" -e "x = 12" -e "print(x)"
 expect 0 "true" -l s=string -e "print(s == string)"

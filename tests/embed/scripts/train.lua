@@ -1,4 +1,5 @@
--- A network that learns to follow another one; the host trains it whole or by ticks.
+-- A network that learns a simple function; the host calls these globals, and trains it whole or by ticks.
+-- luacheck: globals train train_by_ticks last_loss steps micro_batch weights prepare
 local neap = require "neap"
 local nn = neap.nn
 
