@@ -9,6 +9,7 @@
 typedef struct neap_lua_update {
   neap_handle base;
   neap_update *u;
+  const neap_graph *graph;       /* u's */
   neap_lua_optimizer *optimizer; /* user value 1 keeps it; aux tensors of an unfinished run are in user value 2 */
   neap_lua_inputs inputs;
   neap_desc *aux_desc;
@@ -76,6 +77,7 @@ static neap_status create(neap_lua_update *u, neap_context *ctx, const neap_upda
   u->aux = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof *u->aux);
   if (!u->aux_desc || !u->aux) return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for an update");
   for (uint32_t i = 0; i < u->n_aux; i++) u->aux_desc[i] = *neap__desc_of(g, g->outputs[i + 1]);
+  u->graph = g;
   return neap__update_create(ctx, spec, &u->u, err);
 }
 
@@ -328,6 +330,14 @@ static int push_results(lua_State *L, neap_lua_update *u) {
   return 2 + (int)u->n_aux;
 }
 
+/* What the engine looks at when a run begins may have been closed since. */
+static neap_status check_open(neap_lua_update *u, neap_error *err) {
+  for (uint32_t i = 0; i < u->graph->n_captures; i++)
+    if (u->graph->captures[i].storage->closed)
+      return neap__fail(err, NEAP_CLOSED, "a tensor that the update uses was closed before the update was done");
+  return neap__inputs_refresh(&u->inputs, err);
+}
+
 /* step(seconds) -> committed, loss, aux...: works for about that long (all the way when left out). */
 static int step(lua_State *L) {
   neap_lua_update *u = check(L, "step");
@@ -338,7 +348,7 @@ static int step(lua_State *L) {
       lua_isnoneornil(L, 2) ? INFINITY : neap__arg_number(L, 2, "step", "the time in seconds", 0, INFINITY);
   if (s->trace) neap__lua_fail(L, NEAP_INVALID, "step", "an update cannot run inside a traced function");
   if (!neap__update_running(u->u)) neap__lua_fail(L, NEAP_INVALID, "step", "no update was begun");
-  neap_status st = neap__inputs_refresh(&u->inputs, &err);
+  neap_status st = check_open(u, &err);
   if (st == NEAP_OK) st = NEAP_CALL(s, L, neap__update_step(u->u, seconds, &committed, &err));
   if (st != NEAP_OK) abandon(u);
   neap__ok(L, st, &err);
