@@ -86,7 +86,8 @@ static neap_id capture_id(lua_State *L, const neap_graph *g, int list, int64_t i
 static neap_id zeros(neap_graph *g, const neap_desc *d) {
   neap_opt opt[NEAP_MAX_OPTS] = {{.set = 1, .n = (uint8_t)d->shape.ndim}, NEAP_FLOAT(0), NEAP_INT(d->dtype)};
   memcpy(opt[0].v.list, d->shape.dim, sizeof opt[0].v.list);
-  return neap__build(g, &neap__op_full, &g->outputs[0], 0, opt);
+  const neap_id none = NEAP_NONE; /* the builder looks at a first input even when there is none */
+  return neap__build(g, &neap__op_full, &none, 0, opt);
 }
 
 typedef struct wanted {

@@ -28,7 +28,7 @@ static const neap_lua_tensor *alias_of(const neap_graph *g, const neap_lua_call 
 }
 
 static neap_id build(neap_graph *g, const neap_lua_call *c) {
-  neap_id few[NEAP_FEW_INPUTS], *in = few;
+  neap_id few[NEAP_FEW_INPUTS] = {0}, *in = few;
   if (c->n_in > NEAP_FEW_INPUTS) in = neap__zone_alloc(&g->zone, c->n_in * sizeof *in);
   if (!in) return neap__graph_fail(g, c->op, NEAP_NOMEM, "the host allocator refused memory for %u inputs", c->n_in);
   for (uint32_t i = 0; i < c->n_in; i++) {
@@ -126,7 +126,7 @@ static void apply_now(lua_State *L, neap_lua *s, neap_lua_call *c) {
 
 static void apply_traced(lua_State *L, neap_lua *s, neap_lua_call *c) {
   neap_graph *g = s->trace->g;
-  neap_id few[NEAP_FEW_INPUTS], *in = few;
+  neap_id few[NEAP_FEW_INPUTS] = {0}, *in = few;
   neap__trace_here(L, s);
   if (c->n_in > NEAP_FEW_INPUTS) in = lua_newuserdatauv(L, c->n_in * sizeof *in, 0);
   for (uint32_t i = 0; i < c->n_in; i++) {
