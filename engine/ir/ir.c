@@ -174,12 +174,13 @@ static bool infer(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t 
 static neap_node *append(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   neap_node **nodes = grow(g, g->nodes, g->n_nodes, &g->cap_nodes, sizeof(neap_node *));
   neap_node *n = neap__zone_alloc(&g->zone, sizeof *n);
-  neap_id *ins = neap__zone_copy(&g->zone, in, (n_in ? n_in : 1u) * sizeof *ins);
+  neap_id *ins = neap__zone_alloc(&g->zone, (n_in ? n_in : 1u) * sizeof *ins);
   if (!nodes || !n || !ins) {
     if (nodes) g->nodes = nodes;
     return refused(g), NULL;
   }
   g->nodes = nodes;
+  if (n_in) memcpy(ins, in, n_in * sizeof *ins);
   n->op = op;
   n->index = g->n_nodes;
   n->n_in = (uint16_t)n_in;

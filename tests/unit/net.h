@@ -74,11 +74,36 @@ static inline void net_params(net *n) {
 }
 
 static inline void net_data(net *n, int64_t batch) {
-  n->batch = batch;
   n->x = net_tensor(n->c, NEAP_F32, (int64_t[]){batch, 12}, 2);
   n->y = net_tensor(n->c, NEAP_I64, &batch, 1);
   net_fill(n->x.storage->data, batch * 12, 77);
   for (int64_t i = 0; i < batch; i++) ((int64_t *)n->y.storage->data)[i] = (i * 7 + i / 3) % 5;
+}
+
+/* Optimizer and update over what the net has so far: params, x and y. */
+static inline void net_finish(net *n, int64_t batch, net_loss loss, int64_t grain, double clip) {
+  neap_error err = {0};
+  neap_hyper h = {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true};
+  uint32_t group[NET_PARAMS] = {0};
+  n->batch = batch;
+  assert_int_equal(neap__optimizer_create(n->c, NEAP_SGD, n->params, group, n->n_params, &h, 1, &n->optimizer, &err),
+                   NEAP_OK);
+  neap_graph *g = neap__graph_create(&n->c->host);
+  assert_non_null(g);
+  neap_desc dx = neap__tensor_desc(&n->x), dy = neap__tensor_desc(&n->y);
+  neap_id x = neap__graph_input(g, &dx), y = neap__graph_input(g, &dy);
+  neap__graph_output(g, loss(n, g, x, y));
+  int32_t dims[2] = {0, 0};
+  neap_update_spec spec = {.graph = g,
+                           .optimizer = n->optimizer,
+                           .input_batch = dims,
+                           .batch = batch,
+                           .grain = grain,
+                           .clip_norm = clip};
+  neap_status s = neap__update_create(n->c, &spec, &n->update, &err);
+  if (s != NEAP_OK) print_error("%s: %s\n", err.op, err.message);
+  assert_int_equal(s, NEAP_OK);
+  neap__graph_drop(g);
 }
 
 static inline void net_open(net *n, uint32_t threads, int64_t batch, net_loss loss, int64_t grain, double clip) {
@@ -86,20 +111,7 @@ static inline void net_open(net *n, uint32_t threads, int64_t batch, net_loss lo
   n->c = net_context(threads, 0);
   net_params(n);
   net_data(n, batch);
-  neap_error err = {0};
-  neap_hyper h = {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true};
-  uint32_t group[NET_PARAMS] = {0};
-  assert_int_equal(neap__optimizer_create(n->c, NEAP_SGD, n->params, group, n->n_params, &h, 1, &n->optimizer, &err), NEAP_OK);
-  neap_graph *g = neap__graph_create(&n->c->host);
-  assert_non_null(g);
-  neap_desc dx = neap__tensor_desc(&n->x), dy = neap__tensor_desc(&n->y);
-  neap_id x = neap__graph_input(g, &dx), y = neap__graph_input(g, &dy);
-  neap__graph_output(g, loss(n, g, x, y));
-  neap_update_spec spec = {.graph = g, .optimizer = n->optimizer, .input_batch = (int32_t[]){0, 0}, .batch = batch, .grain = grain, .clip_norm = clip};
-  neap_status s = neap__update_create(n->c, &spec, &n->update, &err);
-  if (s != NEAP_OK) print_error("%s: %s\n", err.op, err.message);
-  assert_int_equal(s, NEAP_OK);
-  neap__graph_drop(g);
+  net_finish(n, batch, loss, grain, clip);
 }
 
 static inline void net_close(net *n) {

@@ -501,7 +501,7 @@ static void refused_host_memory_is_survived(void **state) {
   write_rows(t);
   hid_t raw = H5Fopen(t->path, H5F_ACC_RDWR, H5P_DEFAULT);
   for (int i = 0; i < 40; i++) {
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "attribute%d", i);
     raw_attr(raw, name, H5T_NATIVE_INT32, 0, NULL, &i);
     snprintf(name, sizeof name, "group%d", i);
