@@ -163,6 +163,13 @@ function Update:step(budget_ms, ...)
   return advance(self, budget_ms / 1000)
 end
 
+--- Traces, plans and takes the memory for inputs like these, so that the first update has only to run.
+function Update:prepare(...)
+  if still_running(self) then return end
+  if select("#", ...) == 0 then check.fail("INVALID", "update:prepare: inputs are needed, their values are not") end
+  ready(self, ...)
+end
+
 --- Forgets an unfinished update: everything is as before it began.
 function Update:drop()
   if still_running(self) then self.running.core:drop() end

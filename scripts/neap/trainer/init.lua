@@ -270,6 +270,17 @@ function Trainer:step(options)
   return {committed = done, loss = self.loss, step = self.steps_done, epoch = self.epochs_done}
 end
 
+--- Traces, plans and takes the memory for the next batch: for a loading screen, before the first slice.
+function Trainer:prepare()
+  while true do
+    local batch = take_batch(self)
+    local ok, problem = pcall(self.update.prepare, self.update, inputs(self, batch))
+    if ok then return end
+    if type(problem) ~= "table" or not problem.action then error(problem, 0) end
+    carry_out(self, problem)
+  end
+end
+
 -- The loop ---------------------------------------------------------------------------------------------
 
 local function reached(self, o)
