@@ -15,7 +15,7 @@ local neap = {}
 local private = {
   parameter = true, is_parameter = true, trace = true, tracing = true, at = true, assign = true, snapshot = true,
   changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
-  random_state = true, isatty = true, untraced = true, format_bytes = true,
+  random_state = true, isatty = true, untraced = true,
 }
 for name, v in pairs(core) do
   if not private[name] then neap[name] = v end

@@ -13,7 +13,7 @@ local ATTEMPTS <const> = 20
 ---@field budget integer? bytes, nil when none is set
 ---@field in_use integer bytes
 ---@field largest_free integer bytes
----@field phase string "reserve"
+---@field phase string "reserve": the memory of an update; "data": a batch on its way in
 ---@field step integer committed updates
 ---@field attempt integer counts the questions of this event, from 1
 ---@field plan {micro_batch: integer, batch: integer, grain: integer}
@@ -62,6 +62,15 @@ local function predicted(entry, micro, batch, available)
   }
 end
 
+--- While a batch is loaded nothing is known but the block that was refused, which shrinks with the batch.
+local function predicted_data(oom, batch)
+  local need = oom.requested * batch / oom.plan.batch
+  return {
+    peak = oom.in_use + (need // 1 | 0), fits = batch < oom.plan.batch and need <= oom.room, slowdown = 1.0,
+    exact = false, micro_batch = batch, batch = batch, grain = 1,
+  }
+end
+
 --- What an action would lead to: {peak, fits, slowdown, exact}. exact is "bits", "rounding" or false.
 ---@param act neap.Action
 ---@return table
@@ -71,6 +80,7 @@ function OOM:predict(act)
   end
   local micro, batch = effect(act, self.plan)
   if act:find "stop" then return {fits = true, exact = false, slowdown = math.huge, peak = self.in_use} end
+  if not self.entry then return predicted_data(self, batch) end
   return predicted(self.entry, micro, batch, self.room)
 end
 
@@ -109,22 +119,26 @@ function OOM:__tostring()
   for i = 1, math.min(3, #self.holders) do
     held[i] = ("%s %s"):format(self.holders[i].owner, report.bytes(self.holders[i].bytes))
   end
-  return ("a batch of %d%s needs %s more; %s are in use%s; the budget is %s"):format(
-    plan.batch, pieces, report.bytes(self.requested), report.bytes(self.in_use),
+  local subject = self.entry and "a batch of %d" or "loading a batch of %d"
+  return (subject .. "%s needs %s more; %s are in use%s; the budget is %s"):format(plan.batch, pieces,
+    report.bytes(self.requested), report.bytes(self.in_use),
     #held > 0 and " (" .. table.concat(held, ", ") .. ")" or "",
     self.budget and report.bytes(self.budget) or "what the device has")
 end
 
-local function new_oom(update, entry, problem, attempt)
+local function new_oom(update, problem, attempt, fields)
   local memory = core.memory()
-  local now = entry.core:forecast()
-  local available = memory.budget and room(memory) or (problem.bytes or 1) - 1
-  return setmetatable({
-    requested = problem.bytes or now.memory.arena, budget = memory.budget, in_use = memory.in_use,
-    largest_free = memory.largest_free, phase = "reserve", step = update.optimizer:step_count(), attempt = attempt,
-    plan = {micro_batch = entry.micro or entry.batch, batch = entry.batch, grain = now.grain},
-    holders = core.memory_holders(), entry = entry, room = available, problem = problem,
-  }, OOM)
+  fields.requested, fields.budget, fields.in_use = problem.bytes or 0, memory.budget, memory.in_use
+  fields.largest_free, fields.holders = memory.largest_free, core.memory_holders()
+  fields.step, fields.attempt = update.optimizer:step_count(), attempt
+  -- Without a budget the device refused: all that is known is that it has less than that.
+  fields.room = memory.budget and room(memory) or fields.requested - 1
+  return setmetatable(fields, OOM)
+end
+
+local function update_oom(update, entry, problem, attempt)
+  local plan = {micro_batch = entry.micro or entry.batch, batch = entry.batch, grain = entry.core:forecast().grain}
+  return new_oom(update, problem, attempt, {phase = "reserve", plan = plan, entry = entry})
 end
 
 --- The error holds facts only, so that keeping it keeps no memory alive.
@@ -141,12 +155,13 @@ function M.plan(entry, micro)
   entry.micro = micro
 end
 
---- Carries out what an update can do by itself; the rest is for who drives it.
+--- Carries out what an update can do by itself; the rest is for who drives it. While data is loaded (no
+--- entry) there is no plan to change.
 local function apply(entry, act)
   local rest
   for _, item in ipairs(act.items) do
     if item.kind == "micro_batch" then
-      M.plan(entry, item.n)
+      if entry then M.plan(entry, item.n) end
     elseif item.kind == "release" then
       collectgarbage()
       -- Setting a limit at once gives back what is idle.
@@ -185,7 +200,7 @@ end
 function M.settle(update, entry, problem)
   local last
   for attempt = 1, ATTEMPTS do
-    local oom = new_oom(update, entry, problem, attempt)
+    local oom = update_oom(update, entry, problem, attempt)
     local act = ask(update, oom)
     if last == act then
       raise(oom, ("out of memory: the policy answered %s twice to the same refusal"):format(tostring(act)))
@@ -198,7 +213,23 @@ function M.settle(update, entry, problem)
     if ok then return end
     if problem.code ~= "OOM" then error(problem, 0) end
   end
-  raise(new_oom(update, entry, problem, ATTEMPTS), ("out of memory after %d answers of the policy"):format(ATTEMPTS))
+  local message = "out of memory after %d answers of the policy"
+  raise(update_oom(update, entry, problem, ATTEMPTS), message:format(ATTEMPTS))
+end
+
+--- Asks the policy what to do when a batch could not be loaded. Returns when the same may be tried again;
+--- raises otherwise, as settle does.
+---@param update table
+---@param batch integer samples
+---@param problem table the error object of the refusal
+---@param attempt integer
+function M.settle_data(update, batch, problem, attempt)
+  local plan = {micro_batch = batch, batch = batch, grain = 1}
+  local oom = new_oom(update, problem, attempt, {phase = "data", plan = plan})
+  if attempt > ATTEMPTS then raise(oom, ("out of memory after %d answers of the policy"):format(ATTEMPTS)) end
+  local act = ask(update, oom)
+  local rest = apply(nil, act)
+  if rest then hand_over(oom, act, rest) end
 end
 
 --- What a plan would need, beside what it could have now: {memory, exact, seconds, micro, grain, fits}.

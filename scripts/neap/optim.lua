@@ -175,6 +175,15 @@ local function sent_settings(self, group)
   return sent
 end
 
+--- Says what all of the state takes: one refused block alone would not tell the user.
+local function explain(state, problem)
+  if type(problem) ~= "table" or problem.code ~= "OOM" then return problem end
+  local bytes = 0
+  for _, p in ipairs(state.params) do bytes = bytes + 4 * p:numel() end
+  return core.error("OOM", ("%s: %s of parameters have state of up to %d times that, which does not fit (%s)"):format(
+    state.what, core.format_bytes(bytes), #state.kind.moments, problem.message), {bytes = problem.bytes})
+end
+
 --- Makes the engine's side once parameters are known: moments are reserved here.
 local function open(self)
   local state = self[STATE]
@@ -184,7 +193,9 @@ local function open(self)
   for i, group in ipairs(state.groups) do
     settings[i], state.sent[i] = group_settings(self, group), sent_settings(self, group)
   end
-  state.core = core.optimizer(state.kind.core, state.params, state.group_of, settings)
+  local ok, made = pcall(core.optimizer, state.kind.core, state.params, state.group_of, settings)
+  if not ok then error(explain(state, made), 0) end
+  state.core = made
 end
 
 local function read_groups(self, what, kind, groups)

@@ -51,14 +51,20 @@ local function below_a_slab(oom, min)
   end
 end
 
---- Works through the batch in pieces: the largest ones of whole slabs that fit (the same bits), else smaller
---- ones (the same sum in another order). Answers nothing where samples depend on each other.
----@param options? {min: integer}
+--- Works through the batch in pieces: the largest ones of whole slabs that fit (the same bits), else, unless
+--- exact = "bits", smaller ones (the same sum in another order). Answers nothing where samples depend on each
+--- other.
+---@param options? {min: integer, exact: "bits"|"rounding"}
 ---@return neap.Policy
 function M.micro_batch(options)
-  local o = check.options("policy.micro_batch", options, {min = {kind = "integer", min = 1, default = 1}})
+  local o = check.options("policy.micro_batch", options, {
+    min = {kind = "integer", min = 1, default = 1}, exact = {kind = "string", default = "rounding"},
+  })
+  if o.exact ~= "bits" and o.exact ~= "rounding" then
+    check.fail("INVALID", "policy.micro_batch: exact is %q, expected \"bits\" or \"rounding\"", o.exact)
+  end
   return function(oom)
-    return whole_slabs(oom, o.min) or below_a_slab(oom, o.min)
+    return whole_slabs(oom, o.min) or o.exact == "rounding" and below_a_slab(oom, o.min) or nil
   end
 end
 

@@ -164,6 +164,21 @@ describe("First values", function()
     assert.same({3.0, 3.0}, state.fn:totable())
   end)
 
+  it("are the same whether memory is short or not, and say what all of them need when it does not do", function()
+    finally(function() neap.set_memory_limit(nil, "now") end)
+    neap.manual_seed(7)
+    local free = nn.Linear(1024, 1024):state()
+    neap.set_memory_limit(neap.memory().reserved + (5 << 20), "now")
+    neap.manual_seed(7)
+    local bound = nn.Linear(1024, 1024)
+    bound:parameters()
+    assert.equal(free.weight:tobytes(), bound.weight:tobytes())
+    local err = expect.fails("OOM", {"the model's parameters need 8.0 MiB", '"2.weight"'}, function()
+      nn.Sequential {nn.Linear(1024, 1024), nn.Linear(1024, 1024)}:parameters()
+    end)
+    assert.is_true(err.bytes > 8 << 20)
+  end)
+
   it("are refused when they have another shape, or no rule makes them", function()
     local Odd = nn.module("Odd", {
       init = function(self) self.w = nn.parameter {shape = {2}, init = neap.zeros(3)} end,

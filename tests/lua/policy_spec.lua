@@ -99,6 +99,12 @@ describe("policy.micro_batch", function()
     assert.is_nil(answer(policy.micro_batch(), {batch = 512, room = 0}))
   end)
 
+  it("stays with whole slabs when the bits must be the same", function()
+    assert.is_nil(answer(policy.micro_batch {exact = "bits"}, {batch = 512, room = 7}))
+    assert.equal("micro_batch(8)", answer(policy.micro_batch {exact = "bits"}, {batch = 512, room = 8}))
+    expect.fails("INVALID", {"exact", "close"}, policy.micro_batch, {exact = "close"})
+  end)
+
   it("goes below what is in force, which did not fit", function()
     assert.equal("micro_batch(56)", answer(policy.micro_batch(), {batch = 512, micro = 64, room = 1000}))
     assert.equal("micro_batch(4)", answer(policy.micro_batch(), {batch = 512, micro = 8, room = 1000}))

@@ -483,6 +483,30 @@ describe("When memory is refused, a trainer", function()
     assert.equal(256, trainer.update:plan().micro_batch)
   end)
 
+  it("asks its policy when a batch cannot even be loaded", function()
+    local wide = neap.data.dataset {
+      size = 64, get = function(i) return {x = neap.full({65536}, i / 64), y = i % 4} end,
+    }
+    local model = neap.nn.Sequential {function(x) return x:narrow(2, 1, 16) end, neap.nn.Linear(16, 4)}
+    local events = {}
+    local trainer = training.trainer {
+      model = model, loader = neap.data.loader {dataset = wide, batch_size = 64},
+      policy = policy.shrink_batch {min = 1},
+    }
+    trainer:on("oom", function(_, event) events[#events + 1] = event end)
+    training.leave_room(9 << 20)
+    trainer:fit {epochs = 1}
+    assert.equal("data", events[1].phase)
+    assert.truthy(events[1].message:find("loading a batch of 64", 1, true))
+    assert.is_true(trainer.loader.batch_size < 64)
+    assert.equal(64 // trainer.loader.batch_size, trainer.steps_done)
+
+    trainer = training.trainer {
+      model = model, loader = neap.data.loader {dataset = wide, batch_size = 64}, policy = function() return nil end,
+    }
+    expect.fails("OOM", {"loading a batch of 64", "no answer"}, trainer.fit, trainer, {epochs = 1})
+  end)
+
   it("predicts what other batches would need", function()
     local trainer = training.trainer {loader = training.loader(512, {batch_size = 64})}
     local small, large = trainer:predict_memory(), trainer:predict_memory {batch = 512}

@@ -90,9 +90,13 @@ local function options_of(op, args)
   return next(args) and args or nil
 end
 
---- where's condition comes as integers, for files without a boolean type.
-local function adapt(op, inputs)
+--- What the file writes otherwise: where's condition is of integers, for files without a boolean type, and
+--- pow's exponent is an option.
+local function adapt(op, inputs, args)
   if op == "where" and inputs[1].dtype ~= "bool" then inputs[1] = inputs[1]:ne(0) end
+  if op == "pow" and args.exponent then
+    inputs[2], args.exponent = args.exponent, nil
+  end
   return inputs
 end
 
@@ -122,8 +126,9 @@ end
 
 local function run_op(case)
   local op = case.attributes.op
-  local fn = function_of(op, options_of(op, json.decode(case.attributes.args or "{}")))
-  local inputs = adapt(op, list_of(case["in"]))
+  local args = json.decode(case.attributes.args or "{}")
+  local inputs = adapt(op, list_of(case["in"]), args)
+  local fn = function_of(op, options_of(op, args))
   compare("out", fn(table.unpack(inputs)), case.out, 1e-5, 1e-4)
   if case.grad and case.grad_out then check_gradients(fn, inputs, case) end
 end

@@ -5,9 +5,10 @@
 ---   for batch in loader:epoch(1) do print(batch.x.shape[1], batch.size) end
 local datasets = require "neap.data.datasets"
 local loader = require "neap.data.loader"
+local random = require "neap.data.random"
 
 ---@class neap.data
 return {
   hdf5 = datasets.hdf5, tensors = datasets.tensors, dataset = datasets.dataset,
-  loader = loader.new, is_loader = loader.is_loader,
+  loader = loader.new, is_loader = loader.is_loader, random = random,
 }

@@ -30,9 +30,26 @@ local function then_close(t, fn)
   return out
 end
 
-local function uniform(shape, dtype, bound)
+local function draw_uniform(shape, dtype, bound)
   local drawn = then_close(core.rand(shape, {dtype = dtype}), function(t) return t * (2 * bound) end)
   return then_close(drawn, function(t) return t - bound end)
+end
+
+local PIECE <const> = 65536 -- elements
+
+--- U(-bound, bound). Drawn in pieces, so that a large parameter needs little more than itself.
+local function uniform(shape, dtype, bound)
+  local count = 1
+  for _, n in ipairs(shape) do count = count * n end
+  if count <= PIECE then return draw_uniform(shape, dtype, bound) end
+  local whole, rows = core.zeros(shape, {dtype = dtype}), math.max(1, PIECE * shape[1] // count)
+  for first = 1, shape[1], rows do
+    local part = {table.unpack(shape)}
+    part[1] = math.min(rows, shape[1] - first + 1)
+    local piece <close> = draw_uniform(part, dtype, bound)
+    whole:narrow(1, first, part[1]):copy_(piece)
+  end
+  return whole
 end
 
 local rules = {}

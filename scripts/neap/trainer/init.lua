@@ -8,6 +8,7 @@ local core = require "neap.core"
 local check = require "neap.check"
 local data = require "neap.data"
 local module = require "neap.nn.module"
+local negotiate = require "neap.negotiate"
 local optim = require "neap.optim"
 local policy = require "neap.policy"
 local update = require "neap.update"
@@ -189,8 +190,16 @@ local function take_batch(self)
                self.loader.dataset.size, self.loader.batch_size, self.loader.drop_last and ", drop_last" or "")
   end
   self.meter:start()
-  self.batch = self.loader:next()
-  return self.batch
+  for attempt = 1, math.huge do
+    local ok, batch = pcall(self.loader.next, self.loader)
+    if ok then
+      self.batch = batch
+      return batch
+    end
+    local problem = batch
+    if type(problem) ~= "table" or problem.code ~= "OOM" then error(problem, 0) end
+    negotiate.settle_data(self.update, self.loader.batch_size, problem, attempt)
+  end
 end
 
 local function end_epoch(self)
@@ -246,11 +255,14 @@ local function carry_out(self, problem)
   end
 end
 
+local function work(self, budget_ms)
+  return self.update:step(budget_ms, inputs(self, take_batch(self)))
+end
+
 --- Works for about budget_ms on the update in hand. True when it was committed.
 local function advance(self, budget_ms)
   while true do
-    local batch = take_batch(self)
-    local ok, done, loss = pcall(self.update.step, self.update, budget_ms, inputs(self, batch))
+    local ok, done, loss = pcall(work, self, budget_ms)
     if ok then
       if done then committed(self, loss) end
       return done

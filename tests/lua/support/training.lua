@@ -20,7 +20,7 @@ function M.batch(n)
   local x, y = {}, {}
   for i = 1, n do
     local row = {}
-    for k = 1, 16 do row[k] = math.sin(i * k * 0.37) end
+    for k = 1, 16 do row[k] = math.sin(i * k * 0.37) + (k % 4 == i % 4 and 1 or 0) end
     x[i], y[i] = row, i % 4
   end
   made[n] = {neap.tensor(x), neap.tensor(y, {dtype = "int64"})}
