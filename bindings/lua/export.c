@@ -143,35 +143,8 @@ static neap_status export(neap_lua_host *h, const char *name, neap_context *ctx,
 
 /* --- from a script ----------------------------------------------------------------------------------- */
 
-/* {1, 4, dtype = "fp32"}, or a tensor that stands for its like. */
-static neap_desc get_desc(lua_State *L, int index, lua_Integer i) {
-  neap_lua_tensor *t = neap__tensor_test(L, index);
-  char text[80];
-  int64_t x = 0;
-  if (t) return neap__tensor_desc(&t->t);
-  if (!lua_istable(L, index))
-    neap__lua_fail(L, NEAP_INVALID, "export", "shape %d is %s, expected a list as {1, 4}", (int)i,
-                   neap__describe(L, index, text, sizeof text));
-  size_t n = lua_rawlen(L, index);
-  if (n > NEAP_MAX_DIMS)
-    neap__lua_fail(L, NEAP_SHAPE, "export", "shape %d has %d dimensions, expected at most %d", (int)i, (int)n,
-                   NEAP_MAX_DIMS);
-  neap_desc d = {.dtype = neap__option_dtype(L, index, "export", NEAP_F32), .shape.ndim = (int32_t)n};
-  for (size_t k = 0; k < n; k++) {
-    lua_rawgeti(L, index, (lua_Integer)k + 1);
-    if (!neap__to_integer(L, -1, &x))
-      neap__lua_fail(L, NEAP_INVALID, "export", "dimension %d of shape %d is %s, expected a number without a fraction",
-                     (int)k + 1, (int)i, neap__describe(L, -1, text, sizeof text));
-    d.shape.dim[k] = x;
-    lua_pop(L, 1);
-  }
-  neap_error err;
-  neap__ok(L, neap__desc_check(&d, &err), &err);
-  return d;
-}
-
-/* Calls the library's own trace with a tensor of each shape; leaves the graph. */
-static neap_lua_graph *push_graph(lua_State *L, neap_lua *s) {
+/* Calls the library's own trace with the shapes (or tensors that stand for their like); leaves the graph. */
+static neap_lua_graph *push_graph(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "neap.trace") != LUA_TTABLE)
     neap__lua_fail(L, NEAP_INTERNAL, "export", "the standard library is not loaded");
@@ -180,12 +153,7 @@ static neap_lua_graph *push_graph(lua_State *L, neap_lua *s) {
   lua_pushliteral(L, "neap.export");
   lua_Integer n = (lua_Integer)lua_rawlen(L, 3);
   luaL_checkstack(L, (int)n + LUA_MINSTACK, "inputs of an exported function");
-  for (lua_Integer i = 1; i <= n; i++) {
-    lua_rawgeti(L, 3, i);
-    neap_desc d = get_desc(L, lua_gettop(L), i);
-    lua_pop(L, 1);
-    neap__push_new(L, s, &d);
-  }
+  for (lua_Integer i = 1; i <= n; i++) lua_rawgeti(L, 3, i);
   lua_call(L, (int)n + 2, 1);
   lua_getfield(L, -1, "graph");
   return neap__graph_check(L, lua_gettop(L), "export");
@@ -198,7 +166,7 @@ int neap__export(lua_State *L) {
   const char *name = neap__arg_string(L, 1, "export", "the name", NULL);
   neap__arg_table(L, 3, "export", "the list of shapes");
   if (s->trace) neap__lua_fail(L, NEAP_INVALID, "export", "a function is being traced: export outside of it");
-  neap_lua_graph *g = push_graph(L, s);
+  neap_lua_graph *g = push_graph(L);
   neap__graph_pure(L, g, "export");
   g->sealed = true;
   neap_lua_host *h = neap__lua_host(L);

@@ -93,6 +93,44 @@ void neap__inputs_bind(lua_State *L, neap_lua_inputs *in, int first, const char 
   }
 }
 
+static int64_t shape_entry(lua_State *L, int index, const char *function, int i, int k) {
+  char text[80];
+  int64_t x = 0;
+  lua_rawgeti(L, index, k);
+  if (!neap__to_integer(L, -1, &x))
+    neap__lua_fail(L, NEAP_INVALID, function, "dimension %d of shape %d is %s, expected a number without a fraction", k, i,
+                   neap__describe(L, -1, text, sizeof text));
+  lua_pop(L, 1);
+  return x;
+}
+
+static neap_desc shape_desc(lua_State *L, int index, const char *function, int i) {
+  size_t n = lua_rawlen(L, index);
+  if (n > NEAP_MAX_DIMS)
+    neap__lua_fail(L, NEAP_SHAPE, function, "shape %d has %d dimensions, expected at most %d", i, (int)n, NEAP_MAX_DIMS);
+  neap_desc d = {.dtype = neap__option_dtype(L, index, function, NEAP_F32), .shape.ndim = (int32_t)n};
+  for (int k = 0; k < (int)n; k++) d.shape.dim[k] = shape_entry(L, index, function, i, k + 1);
+  neap_error err;
+  neap__ok(L, neap__desc_check(&d, &err), &err);
+  return d;
+}
+
+neap_desc neap__input_desc(lua_State *L, int index, const char *function, int i) {
+  char text[80];
+  if (lua_type(L, index) == LUA_TNUMBER) return (neap_desc){.dtype = NEAP_F32};
+  if (lua_istable(L, index)) return shape_desc(L, index, function, i);
+  neap_lua_tensor *t = neap__tensor_test(L, index);
+  if (!t)
+    neap__lua_fail(L, NEAP_INVALID, function, "input %d is %s, expected a tensor, a number or a shape", i,
+                   neap__describe(L, index, text, sizeof text));
+  neap__tensor_usable(L, t, function);
+  return neap__tensor_desc(&t->t);
+}
+
+static bool same_desc(const neap_desc *a, const neap_desc *b) {
+  return a->dtype == b->dtype && neap__shape_equal(&a->shape, &b->shape);
+}
+
 bool neap__inputs_match(lua_State *L, const neap_lua_inputs *in, int first) {
   if (lua_gettop(L) - first + 1 != (int)in->n) return false;
   for (uint32_t i = 0; i < in->n; i++) {
@@ -102,7 +140,9 @@ bool neap__inputs_match(lua_State *L, const neap_lua_inputs *in, int first) {
       continue;
     }
     const neap_lua_tensor *t = neap__tensor_test(L, index);
-    if (!t || t->t.dtype != in->desc[i].dtype || !neap__shape_equal(&t->t.shape, &in->desc[i].shape)) return false;
+    if (!t && !lua_istable(L, index)) return false;
+    neap_desc d = t ? neap__tensor_desc(&t->t) : shape_desc(L, index, "matches", (int)i + 1);
+    if (!same_desc(&d, &in->desc[i])) return false;
   }
   return true;
 }

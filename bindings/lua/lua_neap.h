@@ -238,6 +238,9 @@ neap_status neap__inputs_create(neap_context *ctx, const neap_graph *g, neap_lua
 void neap__inputs_destroy(neap_lua_inputs *in); /* idempotent */
 /* Checks arguments first..top against the inputs and notes their pointers. Takes no memory. */
 void neap__inputs_bind(lua_State *L, neap_lua_inputs *in, int first, const char *function);
+/* What the input at index is (a number, a tensor, or a shape {1, 4, dtype = "fp32"} that stands for one); raises
+ * for anything else. i: its position, 1-based, for errors. */
+neap_desc neap__input_desc(lua_State *L, int index, const char *function, int i);
 bool neap__inputs_match(lua_State *L, const neap_lua_inputs *in, int first);
 /* After bind: keeps the storages until release. */
 void neap__inputs_hold(lua_State *L, neap_lua_inputs *in, int first);

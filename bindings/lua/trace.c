@@ -58,16 +58,7 @@ neap_id neap__trace_value(lua_State *L, neap_lua *s, int index, neap_dtype dtype
 
 /* A symbol for the argument at index: of its shape and dtype, or a 0-d fp32 one for a number. */
 static void push_input(lua_State *L, neap_lua *s, int index) {
-  neap_desc d = {.dtype = NEAP_F32};
-  char text[80];
-  if (lua_type(L, index) != LUA_TNUMBER) {
-    neap_lua_tensor *t = neap__tensor_test(L, index);
-    if (!t)
-      neap__lua_fail(L, NEAP_INVALID, "trace", "input %d is %s, expected a tensor or a number", index - 1,
-                     neap__describe(L, index, text, sizeof text));
-    neap__tensor_usable(L, t, "trace");
-    d = neap__tensor_desc(&t->t);
-  }
+  neap_desc d = neap__input_desc(L, index, "trace", index - 1);
   neap_id v = neap__graph_input(s->trace->g, &d);
   neap__trace_ok(L, s);
   neap__push_symbol(L, s, v);
