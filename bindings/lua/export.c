@@ -153,7 +153,13 @@ static neap_lua_graph *push_graph(lua_State *L) {
   lua_pushliteral(L, "neap.export");
   lua_Integer n = (lua_Integer)lua_rawlen(L, 3);
   luaL_checkstack(L, (int)n + LUA_MINSTACK, "inputs of an exported function");
-  for (lua_Integer i = 1; i <= n; i++) lua_rawgeti(L, 3, i);
+  char text[80];
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, 3, i);
+    if (!lua_istable(L, -1) && !neap__tensor_test(L, -1))
+      neap__lua_fail(L, NEAP_INVALID, "export", "shape %d is %s, expected a list as {1, 4}", (int)i,
+                     neap__describe(L, -1, text, sizeof text));
+  }
   lua_call(L, (int)n + 2, 1);
   lua_getfield(L, -1, "graph");
   return neap__graph_check(L, lua_gettop(L), "export");

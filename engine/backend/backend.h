@@ -31,8 +31,8 @@ typedef struct neap_backend_info {
 typedef struct neap_kernel {
   uint32_t n_phases;
   const uint32_t *tasks;
-  size_t workspace;  /* bytes the plan gives at each launch; contents need not survive from launch to launch */
-  double seconds;    /* predicted for the whole kernel on one thread */
+  size_t workspace; /* bytes the plan gives at each launch; contents need not survive from launch to launch */
+  double seconds;   /* predicted for the whole kernel on one thread */
 } neap_kernel;
 
 /* Set by a kernel that met bad data (a label out of range); the first wins. Plain text only. */

@@ -27,7 +27,8 @@ static neap_status input_info(neap_program *p, neap_error *err) {
     }
     if (dim > 0 && p->micro < p->batch)
       return neap__fail(err, NEAP_UNSUPPORTED,
-                        "input %u carries its batch in dimension %d: micro-batches need it in dimension 1", i + 1, dim + 1);
+                        "input %u carries its batch in dimension %d: micro-batches need it in dimension 1", i + 1,
+                        dim + 1);
   }
   return NEAP_OK;
 }
@@ -79,7 +80,8 @@ static void sample_node(neap_program *p, const neap_node *n, const inputs_summar
     v->batch = told ? out[o] : unknown();
     bool carries = v->batch.kind == NEAP_B_SAMPLE || v->batch.kind == NEAP_B_MIX;
     if (carries && !fits(p, neap__desc_of(p->graph, n->out[o]), &v->batch)) v->batch = unknown();
-    if (carries && v->batch.kind == NEAP_B_SAMPLE && (s->mix || n->op->rule == NEAP_BATCH_MIX)) v->batch.kind = NEAP_B_MIX;
+    if (carries && v->batch.kind == NEAP_B_SAMPLE && (s->mix || n->op->rule == NEAP_BATCH_MIX))
+      v->batch.kind = NEAP_B_MIX;
   }
 }
 

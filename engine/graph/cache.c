@@ -8,7 +8,7 @@
 #define MOST_BYTES (64u << 20)
 
 typedef struct entry {
-  struct entry *next;         /* in its bucket */
+  struct entry *next;          /* in its bucket */
   struct entry *newer, *older; /* by last use */
   uint64_t hash, bytes;
   neap_program *program;

@@ -144,12 +144,12 @@ static bool relieve(neap_context *c, int round) {
 
 neap_status neap__context_reserve(neap_context *c, size_t bytes, neap_owner owner, void **out, neap_error *err) {
   neap_status s = neap__reserve(c->memory, bytes, owner, out, err);
-  for (int round = 0; s == NEAP_OOM && relieve(c, round); round++)
-    s = neap__reserve(c->memory, bytes, owner, out, err);
+  for (int round = 0; s == NEAP_OOM && relieve(c, round); round++) s = neap__reserve(c->memory, bytes, owner, out, err);
   return s;
 }
 
-neap_status neap__context_tensor(neap_context *c, const neap_desc *d, neap_owner owner, neap_tensor *out, neap_error *err) {
+neap_status neap__context_tensor(neap_context *c, const neap_desc *d, neap_owner owner, neap_tensor *out,
+                                 neap_error *err) {
   neap_status s = neap__desc_check(d, err);
   if (s != NEAP_OK) return s;
   s = neap__tensor_create(&c->host, c->memory, d, owner, out, err);

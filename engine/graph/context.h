@@ -29,9 +29,9 @@ typedef struct neap_context {
   neap_arena train;      /* updates */
   neap_arena infer;      /* everything else: may run between the slices of an update */
   neap_program_cache *cache;
-  neap_rng rng;          /* outside updates; (seed, position) is saved */
+  neap_rng rng; /* outside updates; (seed, position) is saved */
   uint64_t seed;
-  uint64_t updates;      /* committed */
+  uint64_t updates; /* committed */
   /* Asked before a refusal is passed on: frees what only garbage holds. Returns true when it may have
    * freed something. */
   bool (*on_pressure)(void *user);
@@ -43,7 +43,8 @@ neap_status neap__context_create(const neap_config *config, neap_context **out, 
 void neap__context_destroy(neap_context *c); /* NULL is nothing; storages must be dropped before */
 
 /* A new dense tensor of this engine; contents undefined. Under pressure: caches, garbage, then NEAP_OOM. */
-neap_status neap__context_tensor(neap_context *c, const neap_desc *d, neap_owner owner, neap_tensor *out, neap_error *err);
+neap_status neap__context_tensor(neap_context *c, const neap_desc *d, neap_owner owner, neap_tensor *out,
+                                 neap_error *err);
 /* Reserves with the same pressure sequence. */
 neap_status neap__context_reserve(neap_context *c, size_t bytes, neap_owner owner, void **out, neap_error *err);
 /* limit UINT64_MAX: none. now: gives memory back before it returns (idle arenas, pool); the caller has

@@ -117,8 +117,10 @@ void neap__lower_forget_samples(neap_lowering *l) {
   for (uint32_t i = 0; i < p->graph->n_values; i++) {
     neap_batch_kind kind = p->info[i].batch.kind;
     if (kind != NEAP_B_SAMPLE && kind != NEAP_B_MIX) continue;
-    if (p->graph->values[i].kind == NEAP_VALUE_NODE) l->map[i] = NEAP_NONE;
-    else if (l->map[i] != NEAP_NONE) p->values[l->map[i]].other = NEAP_NONE;
+    if (p->graph->values[i].kind == NEAP_VALUE_NODE)
+      l->map[i] = NEAP_NONE;
+    else if (l->map[i] != NEAP_NONE)
+      p->values[l->map[i]].other = NEAP_NONE;
   }
 }
 
@@ -166,7 +168,8 @@ static void fill_operands(const neap_program *p, const neap_step *s, bool tail, 
 void neap__step_sig(const neap_program *p, const neap_step *s, bool tail, neap_sig *out) {
   neap_operand *to = p->scratch + (tail ? p->widest : 0);
   fill_operands(p, s, tail, to);
-  *out = (neap_sig){.op = s->op, .opt = s->opt, .n_in = s->n_in, .n_out = s->n_out, .in = to, .out = to + s->n_in, .slab = s->slab};
+  *out = (neap_sig){
+      .op = s->op, .opt = s->opt, .n_in = s->n_in, .n_out = s->n_out, .in = to, .out = to + s->n_in, .slab = s->slab};
 }
 
 /* Slabs are cut by the shape of the whole batch, so that they are the same for every micro-batch. */
@@ -175,7 +178,8 @@ static neap_status choose_slab(neap_lowering *l, neap_step *s, const neap_node *
   s->slab = 1;
   for (uint32_t o = 0; o < n->n_out; o++) s->sums |= p->info[n->out[o]].batch.kind == NEAP_B_SUM;
   bool samples = false;
-  for (uint32_t i = 0; i < n->n_in; i++) samples |= p->info[n->in[i]].pass > 0 && p->info[n->in[i]].batch.kind != NEAP_B_SUM;
+  for (uint32_t i = 0; i < n->n_in; i++)
+    samples |= p->info[n->in[i]].pass > 0 && p->info[n->in[i]].batch.kind != NEAP_B_SUM;
   s->sums = s->sums && samples;
   if (!s->sums) return NEAP_OK;
   s->slab = 8;
@@ -188,7 +192,8 @@ static neap_status choose_slab(neap_lowering *l, neap_step *s, const neap_node *
       neap_id id = i < s->n_in ? n->in[i] : n->out[i - s->n_in];
       full[i] = (neap_operand){*neap__desc_of(p->graph, id), p->values[s->in[i]].layout, p->info[id].batch};
     }
-    neap_sig sig = {.op = s->op, .opt = s->opt, .n_in = s->n_in, .n_out = s->n_out, .in = full, .out = full + s->n_in, .slab = 1};
+    neap_sig sig = {
+        .op = s->op, .opt = s->opt, .n_in = s->n_in, .n_out = s->n_out, .in = full, .out = full + s->n_in, .slab = 1};
     s->slab = n->op->slab(&sig);
   }
   if (s->slab < 1) s->slab = 1;
@@ -197,7 +202,8 @@ static neap_status choose_slab(neap_lowering *l, neap_step *s, const neap_node *
 }
 
 /* What layouts the backend wants and writes, for values as they are now. */
-static neap_status ask_layouts(neap_lowering *l, const neap_node *n, uint32_t *in, neap_layout *want_in, neap_layout *will_out) {
+static neap_status ask_layouts(neap_lowering *l, const neap_node *n, uint32_t *in, neap_layout *want_in,
+                               neap_layout *will_out) {
   neap_program *p = l->p;
   uint32_t total = n->n_in + n->n_out;
   neap_operand *ops = neap__zone_alloc(&p->zone, total * sizeof *ops);
@@ -209,10 +215,12 @@ static neap_status ask_layouts(neap_lowering *l, const neap_node *n, uint32_t *i
   }
   for (uint32_t o = 0; o < n->n_out; o++) {
     const neap_batch *b = &p->info[n->out[o]].batch;
-    ops[n->n_in + o] = (neap_operand){neap__micro_desc(neap__desc_of(p->graph, n->out[o]), b, p->micro), NEAP_LAYOUT_PLAIN, *b};
+    ops[n->n_in + o] =
+        (neap_operand){neap__micro_desc(neap__desc_of(p->graph, n->out[o]), b, p->micro), NEAP_LAYOUT_PLAIN, *b};
     will_out[o] = NEAP_LAYOUT_PLAIN;
   }
-  neap_sig sig = {.op = n->op, .opt = n->opt, .n_in = n->n_in, .n_out = n->n_out, .in = ops, .out = ops + n->n_in, .slab = 1};
+  neap_sig sig = {
+      .op = n->op, .opt = n->opt, .n_in = n->n_in, .n_out = n->n_out, .in = ops, .out = ops + n->n_in, .slab = 1};
   const neap_backend_vtable *vt = p->ctx->backend->vt;
   if (vt->layouts) vt->layouts(p->ctx->backend, &sig, want_in, will_out);
   return NEAP_OK;
@@ -287,8 +295,9 @@ static neap_status lower_output(neap_lowering *l, uint32_t output) {
   const neap_batch *b = &p->info[id].batch;
   bool carries = b->kind == NEAP_B_SAMPLE || b->kind == NEAP_B_MIX;
   if (carries && p->n_micro > 1 && (b->dim != 0 || p->outputs[output].place != NEAP_PLACE_EXTERNAL))
-    return neap__fail(l->err, NEAP_UNSUPPORTED, "output %u carries its batch in dimension %d: micro-batches need it in dimension 1",
-                      output + 1, b->dim + 1);
+    return neap__fail(l->err, NEAP_UNSUPPORTED,
+                      "output %u carries its batch in dimension %d: micro-batches need it in dimension 1", output + 1,
+                      b->dim + 1);
   uint32_t v = value_of(l, id);
   if (v == NEAP_NONE) return neap__plan_nomem(l->err);
   if (may_pin(p, v)) {

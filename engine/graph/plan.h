@@ -40,8 +40,8 @@ typedef enum neap_ref_kind {
 
 /* One value as steps see it. */
 typedef struct neap_pvalue {
-  neap_desc desc;      /* of one micro-batch */
-  neap_desc tail;      /* of the last, smaller micro-batch */
+  neap_desc desc; /* of one micro-batch */
+  neap_desc tail; /* of the last, smaller micro-batch */
   neap_layout layout;
   neap_batch batch;
   neap_ref_kind ref;
@@ -65,12 +65,12 @@ typedef struct neap_step {
   uint32_t n_in, n_out;
   uint32_t *in, *out; /* plan values */
   neap_kernel *kernel, *tail;
-  double *seconds;      /* of a task, measured, by phase; 0: not yet */
-  size_t workspace;     /* bytes */
-  size_t ws_offset;     /* in the arena */
+  double *seconds;  /* of a task, measured, by phase; 0: not yet */
+  size_t workspace; /* bytes */
+  size_t ws_offset; /* in the arena */
   int64_t slab;
-  bool sums;            /* an output is a sum over samples */
-  double flops, bytes;  /* of the whole micro-batch */
+  bool sums;           /* an output is a sum over samples */
+  double flops, bytes; /* of the whole micro-batch */
 } neap_step;
 
 /* Steps [begin, end) that run once, or once a micro-batch. */
@@ -85,8 +85,8 @@ struct neap_program {
   neap_zone zone;
   const neap_tensor *captures; /* of the graph given last */
   neap_output_spec *outputs;
-  uint32_t *output_values;  /* plan value of each graph output */
-  uint32_t *output_external; /* position among EXTERNAL outputs, or NEAP_NONE */
+  uint32_t *output_values;             /* plan value of each graph output */
+  uint32_t *output_external;           /* position among EXTERNAL outputs, or NEAP_NONE */
   int64_t batch, micro, n_micro, tail; /* tail: samples of the last micro-batch when it is smaller, else 0 */
   int64_t grain;
   int64_t grain_asked;
@@ -124,7 +124,7 @@ neap_status neap__canary_check(const neap_run *r, const neap_step *s, neap_error
 /* lower.c, called by schedule.c */
 typedef struct neap_lowering {
   neap_program *p;
-  uint32_t *map;     /* plan value of each graph value, or NEAP_NONE */
+  uint32_t *map; /* plan value of each graph value, or NEAP_NONE */
   neap_error *err;
 } neap_lowering;
 

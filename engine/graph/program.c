@@ -17,7 +17,8 @@ static neap_status take_spec(neap_program *p, const neap_program_spec *spec, nea
   p->grain_asked = spec->grain;
   p->grad_bytes = spec->grad_bytes;
   p->captures = g->captures;
-  p->input_batch = spec->input_batch ? neap__zone_copy(&p->zone, spec->input_batch, g->n_inputs * sizeof(int32_t)) : NULL;
+  p->input_batch =
+      spec->input_batch ? neap__zone_copy(&p->zone, spec->input_batch, g->n_inputs * sizeof(int32_t)) : NULL;
   p->outputs = neap__zone_alloc(&p->zone, (g->n_outputs + 1) * sizeof *p->outputs);
   p->output_values = neap__zone_alloc(&p->zone, (g->n_outputs + 1) * sizeof *p->output_values);
   p->output_external = neap__zone_alloc(&p->zone, (g->n_outputs + 1) * sizeof *p->output_external);
@@ -74,7 +75,8 @@ void neap__program_memory(const neap_program *p, neap_program_memory *out) {
     size_t bytes = neap__align_up(neap__desc_bytes(&d));
     *(t->storage && t->storage->parameter ? &out->parameters : &out->captures) += bytes;
   }
-  for (uint32_t i = 0; i < g->n_inputs; i++) out->inputs += neap__align_up(neap__desc_bytes(neap__desc_of(g, g->inputs[i])));
+  for (uint32_t i = 0; i < g->n_inputs; i++)
+    out->inputs += neap__align_up(neap__desc_bytes(neap__desc_of(g, g->inputs[i])));
   for (uint32_t i = 0; i < g->n_outputs; i++)
     if (p->outputs[i].place == NEAP_PLACE_EXTERNAL)
       out->outputs += neap__align_up(neap__desc_bytes(neap__desc_of(g, g->outputs[i])));

@@ -33,13 +33,13 @@ typedef struct neap_program_spec {
 } neap_program_spec;
 
 typedef struct neap_program_memory {
-  uint64_t parameters;  /* captures that are parameters */
-  uint64_t captures;    /* other captures */
-  uint64_t gradients;   /* the flat block */
-  uint64_t activations; /* the rest of the arena, without workspaces */
-  uint64_t workspace;   /* largest workspace of a kernel */
+  uint64_t parameters;      /* captures that are parameters */
+  uint64_t captures;        /* other captures */
+  uint64_t gradients;       /* the flat block */
+  uint64_t activations;     /* the rest of the arena, without workspaces */
+  uint64_t workspace;       /* largest workspace of a kernel */
   uint64_t inputs, outputs; /* external */
-  uint64_t arena;       /* bytes of the block a run needs: gradients + activations + workspace, packed */
+  uint64_t arena;           /* bytes of the block a run needs: gradients + activations + workspace, packed */
 } neap_program_memory;
 
 /* NEAP_UNSUPPORTED when a node has no kernel on the backend, or when micro < batch and the samples depend
@@ -47,10 +47,10 @@ typedef struct neap_program_memory {
 neap_status neap__program_create(neap_context *c, const neap_program_spec *spec, neap_program **out, neap_error *err);
 void neap__program_destroy(neap_program *p);
 void neap__program_memory(const neap_program *p, neap_program_memory *out);
-neap_exact neap__program_exact(const neap_program *p);   /* against the same graph in one micro-batch */
-int64_t neap__program_grain(const neap_program *p);      /* micro-batches that are multiples keep the bits */
+neap_exact neap__program_exact(const neap_program *p); /* against the same graph in one micro-batch */
+int64_t neap__program_grain(const neap_program *p);    /* micro-batches that are multiples keep the bits */
 int64_t neap__program_micro(const neap_program *p);
-double neap__program_seconds(const neap_program *p);     /* predicted for a whole run on the engine's threads */
+double neap__program_seconds(const neap_program *p); /* predicted for a whole run on the engine's threads */
 const neap_graph *neap__program_graph(const neap_program *p);
 uint32_t neap__program_node_count(const neap_program *p);
 
@@ -76,7 +76,7 @@ neap_status neap__run_step(neap_run *r, double seconds, neap_error *err);
 void *neap__run_output(const neap_run *r, uint32_t output);
 void *neap__run_gradients(const neap_run *r);
 double neap__run_next_seconds(const neap_run *r); /* predicted for the smallest next piece */
-void neap__run_end(neap_run *r); /* returns the arena; also after errors; idempotent */
+void neap__run_end(neap_run *r);                  /* returns the arena; also after errors; idempotent */
 
 /* Runs p at once, in the infer arena. */
 neap_status neap__program_run(neap_program *p, const void *const *inputs, void *const *outputs, neap_error *err);

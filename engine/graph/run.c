@@ -43,8 +43,8 @@ static neap_status write_constants(neap_run *r, neap_error *err) {
   return NEAP_OK;
 }
 
-neap_status neap__run_begin(neap_run *r, neap_program *p, neap_arena *a, const void *const *inputs, void *const *outputs,
-                            neap_error *err) {
+neap_status neap__run_begin(neap_run *r, neap_program *p, neap_arena *a, const void *const *inputs,
+                            void *const *outputs, neap_error *err) {
   neap_status s = check_captures(p, err);
   if (s != NEAP_OK) return s;
   memset(r, 0, sizeof *r);

@@ -12,7 +12,9 @@ typedef struct schedule {
   uint8_t *for_body; /* by value: a sum that a later pass needs for each sample */
 } schedule;
 
-static bool is_sample(const neap_value_info *v) { return v->batch.kind == NEAP_B_SAMPLE || v->batch.kind == NEAP_B_MIX; }
+static bool is_sample(const neap_value_info *v) {
+  return v->batch.kind == NEAP_B_SAMPLE || v->batch.kind == NEAP_B_MIX;
+}
 
 static bool node_needed(const neap_program *p, const neap_node *n) {
   for (uint32_t o = 0; o < n->n_out; o++)

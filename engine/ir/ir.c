@@ -193,7 +193,8 @@ static neap_node *append(neap_graph *g, const neap_op *op, const neap_id *in, ui
   return n;
 }
 
-static bool build_node(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, neap_opt *opt, neap_id *out) {
+static bool build_node(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, neap_opt *opt,
+                       neap_id *out) {
   neap_desc descs[NEAP_MAX_OUT];
   memset(descs, 0, sizeof descs);
   if (!infer(g, op, in, n_in, opt, descs)) return describe_inputs(g, in, n_in), false;
@@ -211,7 +212,8 @@ static bool build_node(neap_graph *g, const neap_op *op, const neap_id *in, uint
   return true;
 }
 
-bool neap__build_n(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opts, neap_id *out) {
+bool neap__build_n(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opts,
+                   neap_id *out) {
   for (uint32_t i = 0; i < op->n_out; i++) out[i] = NEAP_NONE;
   if (g->error.status != NEAP_OK || !check_arity(g, op, in, n_in)) return false;
   neap_opt opt[NEAP_MAX_OPTS];

@@ -21,8 +21,8 @@ static neap_status check_number(const neap_op *op, const neap_opt_spec *s, doubl
   if (s->type == NEAP_OPT_FLOAT && isnan(v))
     return neap__fail(err, NEAP_RANGE, "%s: option `%s` is NaN", op->name, s->name);
   if ((s->min != 0 || s->max != 0) && (v < s->min || v > s->max))
-    return neap__fail(err, NEAP_RANGE, "%s: option `%s` is %.17g, expected %.17g to %.17g", op->name, s->name, v, s->min,
-                      s->max);
+    return neap__fail(err, NEAP_RANGE, "%s: option `%s` is %.17g, expected %.17g to %.17g", op->name, s->name, v,
+                      s->min, s->max);
   return NEAP_OK;
 }
 

@@ -13,18 +13,18 @@ typedef enum neap_opt_type {
   NEAP_OPT_BOOL,
   NEAP_OPT_INT,
   NEAP_OPT_FLOAT,
-  NEAP_OPT_PAIR,   /* one integer for both, or two: list[2], n = 2 */
-  NEAP_OPT_INTS,   /* a list of integers (a single one is a list of one) */
-  NEAP_OPT_DIM,    /* 1-based or negative in Lua; here 0-based or negative */
-  NEAP_OPT_DIMS,   /* a list of those (a single one is a list of one) */
+  NEAP_OPT_PAIR, /* one integer for both, or two: list[2], n = 2 */
+  NEAP_OPT_INTS, /* a list of integers (a single one is a list of one) */
+  NEAP_OPT_DIM,  /* 1-based or negative in Lua; here 0-based or negative */
+  NEAP_OPT_DIMS, /* a list of those (a single one is a list of one) */
   NEAP_OPT_DTYPE,
-  NEAP_OPT_CHOICE  /* one of `choices`, separated by '|'; the value is its index */
+  NEAP_OPT_CHOICE /* one of `choices`, separated by '|'; the value is its index */
 } neap_opt_type;
 
 typedef struct neap_opt_spec {
   const char *name;
   neap_opt_type type;
-  double def;          /* default, when has_default */
+  double def; /* default, when has_default */
   bool has_default;
   bool required;
   double min, max;     /* inclusive; ignored when both are 0 */
@@ -33,7 +33,7 @@ typedef struct neap_opt_spec {
 
 /* How an op treats the samples of a batch; from it the plan derives what micro-batches do to exactness. */
 typedef enum neap_batch_rule {
-  NEAP_BATCH_CUSTOM = 0, /* asks op->batch */
+  NEAP_BATCH_CUSTOM = 0,  /* asks op->batch */
   NEAP_BATCH_ELEMENTWISE, /* each output element depends on the input elements at its (broadcast) place */
   NEAP_BATCH_MIX          /* a sample's output depends on other samples (batch statistics) */
 } neap_batch_rule;
@@ -92,10 +92,10 @@ struct neap_op {
   bool internal;          /* not visible in Lua */
   bool nondiff;           /* its outputs have no gradient by nature (comparisons, argmax) */
   bool random;
-  uint16_t row;           /* 1 + position in elementwise.def; 0: not from there */
-  bool alias;             /* output 0 is input 0's bytes in row-major order; needs no kernel */
-  uint8_t inplace;        /* bit i: output 0 may be written over input i when dtype, shape and layout agree */
-  uint8_t shape_only;     /* bit i: of input i only the shape is used, its bytes are never read */
+  uint16_t row;       /* 1 + position in elementwise.def; 0: not from there */
+  bool alias;         /* output 0 is input 0's bytes in row-major order; needs no kernel */
+  uint8_t inplace;    /* bit i: output 0 may be written over input i when dtype, shape and layout agree */
+  uint8_t shape_only; /* bit i: of input i only the shape is used, its bytes are never read */
   neap_precision_class precision;
   neap_batch_rule rule;
   neap_opt_spec opts[NEAP_MAX_OPTS + 1];

@@ -11,10 +11,10 @@ typedef enum neap_optimizer_kind { NEAP_SGD = 0, NEAP_ADAM = 1 } neap_optimizer_
 /* Settings of one group; may change between updates. */
 typedef struct neap_hyper {
   double lr, weight_decay;
-  double momentum;            /* SGD */
-  double beta1, beta2, eps;   /* Adam */
+  double momentum;          /* SGD */
+  double beta1, beta2, eps; /* Adam */
   bool nesterov, maximize;
-  bool decoupled;             /* weight decay as AdamW (Loshchilov and Hutter 2019) */
+  bool decoupled; /* weight decay as AdamW (Loshchilov and Hutter 2019) */
 } neap_hyper;
 
 typedef struct neap_segment {
@@ -33,10 +33,10 @@ typedef struct neap_optimizer {
   neap_hyper *groups;
   uint32_t n_groups;
   uint32_t room, room_groups; /* of the two arrays */
-  size_t flat_bytes;        /* of each moment buffer, and of a gradient block */
+  size_t flat_bytes;          /* of each moment buffer, and of a gradient block */
   neap_storage *moments[2];
-  neap_storage *hyper;      /* device-resident settings: fp64[16] a group, then one fp64 for the norm */
-  int64_t step;             /* committed updates */
+  neap_storage *hyper;             /* device-resident settings: fp64[16] a group, then one fp64 for the norm */
+  int64_t step;                    /* committed updates */
   struct neap_optimizer_pass *all; /* every segment, for neap__optimizer_apply */
 } neap_optimizer;
 
@@ -51,7 +51,8 @@ int64_t neap__optimizer_find(const neap_optimizer *o, const neap_storage *s); /*
 /* The launches of one update over the segments whose byte in `present` is not 0 (NULL: all), prepared so that
  * running them takes no memory and cannot be refused. */
 typedef struct neap_optimizer_pass neap_optimizer_pass;
-neap_status neap__optimizer_pass_create(neap_optimizer *o, const uint8_t *present, neap_optimizer_pass **out, neap_error *err);
+neap_status neap__optimizer_pass_create(neap_optimizer *o, const uint8_t *present, neap_optimizer_pass **out,
+                                        neap_error *err);
 void neap__optimizer_pass_destroy(neap_optimizer_pass *p);
 /* grads: the gradient block, segments at their offsets. Euclidean norm of all of it. */
 neap_status neap__optimizer_pass_norm(neap_optimizer_pass *p, const void *grads, double *out, neap_error *err);
@@ -59,6 +60,7 @@ neap_status neap__optimizer_pass_norm(neap_optimizer_pass *p, const void *grads,
 neap_status neap__optimizer_pass_apply(neap_optimizer_pass *p, const void *grads, double scale, neap_error *err);
 
 /* For loops of one's own: prepares the pass at the first call, and again when `present` changes. */
-neap_status neap__optimizer_apply(neap_optimizer *o, const void *grads, const uint8_t *present, double scale, neap_error *err);
+neap_status neap__optimizer_apply(neap_optimizer *o, const void *grads, const uint8_t *present, double scale,
+                                  neap_error *err);
 
 #endif

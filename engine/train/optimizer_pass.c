@@ -10,9 +10,9 @@
 
 typedef struct part {
   neap_kernel *kernel;
-  void *workspace;      /* NULL when the kernel wants none */
-  size_t offset;        /* into gradients and moments */
-  uint32_t segment;     /* the first */
+  void *workspace;  /* NULL when the kernel wants none */
+  size_t offset;    /* into gradients and moments */
+  uint32_t segment; /* the first */
   uint32_t group;
   int64_t count;
 } part;
@@ -93,7 +93,8 @@ static neap_status prepare_all(neap_optimizer_pass *p, neap_error *err) {
   return neap__storage_create(&p->o->ctx->host, p->o->ctx->memory, most, NEAP_OWNER_WORKSPACE, &p->workspace, err);
 }
 
-neap_status neap__optimizer_pass_create(neap_optimizer *o, const uint8_t *present, neap_optimizer_pass **out, neap_error *err) {
+neap_status neap__optimizer_pass_create(neap_optimizer *o, const uint8_t *present, neap_optimizer_pass **out,
+                                        neap_error *err) {
   neap_host *h = &o->ctx->host;
   neap_optimizer_pass *p = neap__calloc(h, 1, sizeof *p);
   if (!p) return nomem(err);
@@ -208,7 +209,8 @@ neap_status neap__optimizer_pass_apply(neap_optimizer_pass *p, const void *grads
   return s;
 }
 
-neap_status neap__optimizer_apply(neap_optimizer *o, const void *grads, const uint8_t *present, double scale, neap_error *err) {
+neap_status neap__optimizer_apply(neap_optimizer *o, const void *grads, const uint8_t *present, double scale,
+                                  neap_error *err) {
   bool same = o->all != NULL;
   for (uint32_t i = 0; same && i < o->n_segments; i++) same = !o->all->present[i] == !(present ? present[i] : 1);
   if (!same) {

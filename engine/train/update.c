@@ -46,8 +46,9 @@ static neap_id param_value(const neap_graph *g, const neap_segment *s) {
 static neap_status check_views(const neap_graph *g, const neap_segment *s, neap_error *err) {
   uint32_t seen = 0;
   for (uint32_t i = 0; i < g->n_captures; i++) seen += g->captures[i].storage == s->param;
-  return seen <= 1 ? NEAP_OK
-                   : neap__fail(err, NEAP_UNSUPPORTED, "a parameter is used through views made outside the traced function");
+  return seen <= 1
+             ? NEAP_OK
+             : neap__fail(err, NEAP_UNSUPPORTED, "a parameter is used through views made outside the traced function");
 }
 
 /* Gradients of all segments, appended to the outputs; segments the loss does not reach stay as they are. */
@@ -93,7 +94,8 @@ static neap_status place_outputs(neap_update *u, neap_error *err) {
 
 static neap_status check_write(const neap_graph *g, neap_id value, neap_id target, neap_error *err) {
   if (target == NEAP_NONE || g->values[target].kind != NEAP_VALUE_CAPTURE)
-    return neap__fail(err, NEAP_INVALID, "an extra write goes to something that is not a tensor made outside the trace");
+    return neap__fail(err, NEAP_INVALID,
+                      "an extra write goes to something that is not a tensor made outside the trace");
   const neap_desc *a = neap__desc_of(g, value), *b = neap__desc_of(g, target);
   char x[96], y[96];
   if (a->dtype != b->dtype || !neap__shape_equal(&a->shape, &b->shape))
@@ -200,7 +202,8 @@ static void forecast(const neap_update *u, const neap_program *p, neap_update_fo
   out->grain = neap__program_grain(p);
 }
 
-neap_status neap__update_predict(neap_update *u, const neap_update_plan *plan, neap_update_forecast *out, neap_error *err) {
+neap_status neap__update_predict(neap_update *u, const neap_update_plan *plan, neap_update_forecast *out,
+                                 neap_error *err) {
   neap_program *p = NULL;
   neap_status s = make_program(u, plan, &p, err);
   if (s != NEAP_OK) return s;
@@ -210,7 +213,8 @@ neap_status neap__update_predict(neap_update *u, const neap_update_plan *plan, n
 }
 
 neap_status neap__update_plan(neap_update *u, const neap_update_plan *plan, neap_error *err) {
-  if (u->running) return neap__fail(err, NEAP_BUSY, "the update is unfinished: finish it or drop it before changing its plan");
+  if (u->running)
+    return neap__fail(err, NEAP_BUSY, "the update is unfinished: finish it or drop it before changing its plan");
   neap_program *p = NULL;
   neap_status s = make_program(u, plan, &p, err);
   if (s != NEAP_OK) return s;

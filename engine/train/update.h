@@ -8,9 +8,9 @@
 
 /* A traced loss: what stays the same over all plans of one signature. */
 typedef struct neap_update_spec {
-  neap_graph *graph;           /* retained; outputs: loss (0-d float), aux...; gradients are appended to it */
-  neap_optimizer *optimizer;   /* must outlive the update */
-  const int32_t *input_batch;  /* as in neap_program_spec */
+  neap_graph *graph;          /* retained; outputs: loss (0-d float), aux...; gradients are appended to it */
+  neap_optimizer *optimizer;  /* must outlive the update */
+  const int32_t *input_batch; /* as in neap_program_spec */
   int64_t batch, grain;
   double clip_norm;            /* 0: no clipping */
   const neap_id *write_values; /* extra writes at commit: the value, and the captured tensor it goes to */
@@ -42,7 +42,8 @@ typedef struct neap_update_forecast {
 } neap_update_forecast;
 
 /* What a plan would need, without taking anything on the device. */
-neap_status neap__update_predict(neap_update *u, const neap_update_plan *plan, neap_update_forecast *out, neap_error *err);
+neap_status neap__update_predict(neap_update *u, const neap_update_plan *plan, neap_update_forecast *out,
+                                 neap_error *err);
 /* Puts a plan in force; NEAP_BUSY during a run. The one before stays when this fails. */
 neap_status neap__update_plan(neap_update *u, const neap_update_plan *plan, neap_error *err);
 /* Of the plan in force; zeroes before the first. */
@@ -59,7 +60,7 @@ neap_status neap__update_step(neap_update *u, double seconds, bool *committed, n
 void neap__update_drop(neap_update *u); /* forgets an unfinished run */
 bool neap__update_running(const neap_update *u);
 double neap__update_next_seconds(const neap_update *u); /* predicted for the next slice's smallest piece */
-double neap__update_loss(const neap_update *u);      /* of the last commit */
-double neap__update_grad_norm(const neap_update *u); /* before clipping; NaN when it was not asked for */
+double neap__update_loss(const neap_update *u);         /* of the last commit */
+double neap__update_grad_norm(const neap_update *u);    /* before clipping; NaN when it was not asked for */
 
 #endif

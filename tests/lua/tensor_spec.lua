@@ -263,6 +263,8 @@ describe("closing", function()
   end)
 
   it("happens at the end of a scope", function()
+    collectgarbage()
+    collectgarbage()
     local before = neap.memory().in_use
     do
       local t <close> = neap.zeros(1000)

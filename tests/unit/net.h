@@ -94,12 +94,8 @@ static inline void net_finish(net *n, int64_t batch, net_loss loss, int64_t grai
   neap_id x = neap__graph_input(g, &dx), y = neap__graph_input(g, &dy);
   neap__graph_output(g, loss(n, g, x, y));
   int32_t dims[2] = {0, 0};
-  neap_update_spec spec = {.graph = g,
-                           .optimizer = n->optimizer,
-                           .input_batch = dims,
-                           .batch = batch,
-                           .grain = grain,
-                           .clip_norm = clip};
+  neap_update_spec spec = {
+      .graph = g, .optimizer = n->optimizer, .input_batch = dims, .batch = batch, .grain = grain, .clip_norm = clip};
   neap_status s = neap__update_create(n->c, &spec, &n->update, &err);
   if (s != NEAP_OK) print_error("%s: %s\n", err.op, err.message);
   assert_int_equal(s, NEAP_OK);

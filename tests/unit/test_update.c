@@ -37,8 +37,9 @@ static neap_id loss_penalty(net *n, neap_graph *g, neap_id x, neap_id y) {
 /* The same layer twice: two sums over the samples make one gradient. */
 static neap_id loss_tied(net *n, neap_graph *g, neap_id x, neap_id y) {
   neap_id a = net_mlp(n, g, x), b = net_mlp(n, g, net_op1(g, &neap__op_square, x));
-  return loss_mean(n, g, x, y) == NEAP_NONE ? NEAP_NONE
-         : neap__build2(g, &neap__op_cross_entropy, neap__build2(g, &neap__op_add, a, b), y);
+  return loss_mean(n, g, x, y) == NEAP_NONE
+             ? NEAP_NONE
+             : neap__build2(g, &neap__op_cross_entropy, neap__build2(g, &neap__op_add, a, b), y);
 }
 
 static const net_loss losses[] = {loss_mean, loss_ignore, loss_centred, loss_penalty, loss_tied};
@@ -74,7 +75,8 @@ static void threads_keep_every_bit(void **state) {
   for (int k = 0; k < LOSSES; k++) {
     double a, b;
     uint64_t one = train(losses[k], 1, 16, INFINITY, &a);
-    for (uint32_t t = 2; t <= 8; t += t == 3 ? 5 : 1) assert_true(one == train(losses[k], t, 16, INFINITY, &b) && a == b);
+    for (uint32_t t = 2; t <= 8; t += t == 3 ? 5 : 1)
+      assert_true(one == train(losses[k], t, 16, INFINITY, &b) && a == b);
   }
 }
 
