@@ -7,7 +7,7 @@ package.path = "./?.lua;" .. package.path
 local neap = require "neap"
 local simple_cnn = require "models.simple_cnn"
 
-local options = {data = "data/mnist10k.h5", out = "digits.h5", epochs = "36", batch = "512"}
+local options = {data = "data/mnist10k.h5", out = "digits.h5", epochs = "45", batch = "512"}
 local without_default = {resume = true, journal = true}
 
 local function read_arguments()
@@ -61,10 +61,8 @@ end
 
 --- What the user asked for, and what there is.
 local function print_request(trainer)
-  local budget = neap.memory().budget
-  local known, need = pcall(trainer.predict_memory, trainer)
-  print(("a batch of %d needs %s; the budget is %s"):format(options.batch,
-    known and neap.format_bytes(need.memory.peak) or "more than there is to load it",
+  local need, budget = trainer:predict_memory().memory.peak, neap.memory().budget
+  print(("a batch of %d needs %s; the budget is %s"):format(options.batch, neap.format_bytes(need),
     budget and neap.format_bytes(budget) or "not set"))
 end
 

@@ -58,12 +58,17 @@ end
 
 -- Signatures -------------------------------------------------------------------------------------------
 
+--- Where nothing is run, a shape {8, 3, dtype = "fp32"} stands in for a tensor. Numbers have none.
+local function shape_of(v)
+  if check.is_tensor(v) then return v.shape end
+  return type(v) == "table" and v or {}
+end
+
 --- For each input the dimension that carries the batch, or false.
 local function batch_dims(self, ...)
   local dims, given = {}, self.batch_dims
   for i = 1, select("#", ...) do
-    local v = select(i, ...)
-    local d = check.is_tensor(v) and v.ndim > 0 and 1
+    local d = #shape_of((select(i, ...))) > 0 and 1
     if given and given[i] ~= nil then d = given[i] end
     dims[i] = d
   end
@@ -74,8 +79,7 @@ local function batch_size(dims, ...)
   for i = 1, select("#", ...) do
     local d = dims[i]
     if d then
-      local v = select(i, ...)
-      return v.shape[d > 0 and d or v.ndim + 1 + d]
+      return shape_of((select(i, ...)))[d]
     end
   end
   return 1

@@ -509,10 +509,13 @@ describe("When memory is refused, a trainer", function()
 
   it("predicts what other batches would need", function()
     local trainer = training.trainer {loader = training.loader(512, {batch_size = 64})}
+    local held = neap.memory().by_owner.tensors
     local small, large = trainer:predict_memory(), trainer:predict_memory {batch = 512}
+    assert.is_true(trainer:predict_memory({batch = 1 << 30}).memory.peak > 1 << 39)
+    assert.is_true(neap.memory().by_owner.tensors < held + 1024)
     assert.is_true(large.memory.arena > 4 * small.memory.arena)
     assert.is_true(trainer:predict_memory({batch = 512, micro_batch = 64}).memory.arena < large.memory.arena)
     assert.equal(0, trainer.steps_done)
-    expect.fails("INVALID", {"batch", "513", "512"}, trainer.predict_memory, trainer, {batch = 513})
+    expect.fails("INVALID", {"batch", "0"}, trainer.predict_memory, trainer, {batch = 0})
   end)
 end)

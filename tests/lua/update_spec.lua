@@ -35,6 +35,24 @@ describe("An update", function()
     assert.same({{20.0}, {60.0}}, ten:totable())
   end)
 
+  it("takes no memory of Lua's to run", function()
+    local update = training.update(training.model())
+    local x, y = training.batch(32)
+    local function work(times)
+      for _ = 1, times do
+        update.optimizer.lr = update.optimizer.lr * 0.99
+        update(x, y)
+      end
+      return collectgarbage "count"
+    end
+    work(1)
+    collectgarbage "stop"
+    finally(function() collectgarbage "restart" end)
+    -- The collector shrinks Lua's stack, which grows again once.
+    local before = work(1)
+    assert.equal(before, work(100))
+  end)
+
   it("learns", function()
     local update = training.update(training.model())
     local x, y = training.batch(32)
@@ -215,6 +233,12 @@ describe("Memory of an update", function()
     assert.is_true(memory.optimizer >= 2 * parameters)
     assert.is_true(memory.peak >= memory.parameters + memory.optimizer + memory.arena)
     assert.same(memory, update:memory())
+  end)
+
+  it("of inputs is known from their shapes alone", function()
+    local update = training.update(training.model())
+    local x, y = training.batch(64)
+    assert.same(update:memory({64, 16}, {64, dtype = "int64"}), update:memory(x, y))
   end)
 
   it("is less in micro-batches, and the prediction says so", function()

@@ -282,11 +282,14 @@ function Trainer:step(options)
   return {committed = done, loss = self.loss, step = self.steps_done, epoch = self.epochs_done}
 end
 
+local function prepare(self)
+  self.update:prepare(inputs(self, take_batch(self)))
+end
+
 --- Traces, plans and takes the memory for the next batch: for a loading screen, before the first slice.
 function Trainer:prepare()
   while true do
-    local batch = take_batch(self)
-    local ok, problem = pcall(self.update.prepare, self.update, inputs(self, batch))
+    local ok, problem = pcall(prepare, self)
     if ok then return end
     if type(problem) ~= "table" or not problem.action then error(problem, 0) end
     carry_out(self, problem)
@@ -370,25 +373,28 @@ function Trainer:resume(path)
   return true
 end
 
-local function predict_with_batch(self, batch, micro)
-  return self.update:predict_memory {inputs = {inputs(self, batch)}, micro_batch = micro}
+--- Shapes of the update's inputs for a batch of `size`, like the batch in hand or the loader's first sample.
+local function input_shapes(self, size)
+  local batch = self.batch or self.loader:sample(1)
+  local shapes = {inputs(self, batch)}
+  for i, tensor in ipairs(shapes) do
+    local shape = tensor.shape
+    shape[1], shape.dtype = size, tensor.dtype
+    shapes[i] = shape
+  end
+  return shapes
 end
 
 --- What an update would need: {memory, exact, seconds, micro, grain, fits}, for another batch size or in
---- micro-batches. Nothing is run.
+--- micro-batches. Nothing is run, and no such batch is loaded.
 ---@param options? {batch: integer, micro_batch: integer}
 ---@return table
 function Trainer:predict_memory(options)
   local o = check.options("trainer:predict_memory", options, {
     batch = {kind = "integer", min = 1}, micro_batch = {kind = "integer", min = 1},
   })
-  local size = o.batch or self.loader.batch_size
-  if self.batch and self.batch.size == size then return predict_with_batch(self, self.batch, o.micro_batch) end
-  if size > self.loader.dataset.size then
-    check.fail("INVALID", "trainer:predict_memory: batch is %d but the dataset has %d samples", size,
-               self.loader.dataset.size)
-  end
-  return predict_with_batch(self, self.loader:sample(size), o.micro_batch)
+  local shapes = input_shapes(self, o.batch or self.loader.batch_size)
+  return self.update:predict_memory {inputs = shapes, micro_batch = o.micro_batch}
 end
 
 return M
