@@ -376,21 +376,29 @@ static int manual_seed(lua_State *L) {
   neap_lua *s = neap__lua_get(L);
   s->ctx->seed = (uint64_t)neap__arg_integer(L, 1, "manual_seed", "the seed", INT64_MIN, INT64_MAX);
   s->ctx->rng = (neap_rng){.seed = s->ctx->seed};
+  s->ctx->updates = s->ctx->draws = 0;
   return 0;
 }
 
-/* random_state() -> seed, position of the draws outside updates; random_state(seed, position) goes there. */
+/* random_state() -> seed and position of the draws outside programs, committed updates, runs outside updates that
+ * drew. random_state(seed, position) moves the first two, with the last two all of them. */
 static int random_state(lua_State *L) {
-  neap_lua *s = neap__lua_get(L);
-  neap_rng *r = &s->ctx->rng;
+  neap_context *c = neap__lua_get(L)->ctx;
   if (!lua_isnoneornil(L, 1)) {
     uint64_t seed = (uint64_t)neap__arg_integer(L, 1, "random_state", "the seed", INT64_MIN, INT64_MAX);
-    r->position = (uint64_t)neap__arg_integer(L, 2, "random_state", "the position", 0, INT64_MAX);
-    r->seed = seed;
+    c->rng.position = (uint64_t)neap__arg_integer(L, 2, "random_state", "the position", 0, INT64_MAX);
+    c->rng.seed = seed;
+    if (!lua_isnoneornil(L, 3)) {
+      c->seed = seed;
+      c->updates = (uint64_t)neap__arg_integer(L, 3, "random_state", "the number of updates", 0, INT64_MAX);
+      c->draws = (uint64_t)neap__arg_integer(L, 4, "random_state", "the number of draws", 0, INT64_MAX);
+    }
   }
-  lua_pushinteger(L, (lua_Integer)r->seed);
-  lua_pushinteger(L, (lua_Integer)r->position);
-  return 2;
+  lua_pushinteger(L, (lua_Integer)c->rng.seed);
+  lua_pushinteger(L, (lua_Integer)c->rng.position);
+  lua_pushinteger(L, (lua_Integer)c->updates);
+  lua_pushinteger(L, (lua_Integer)c->draws);
+  return 4;
 }
 
 void neap__open_make(lua_State *L) {

@@ -43,11 +43,20 @@ typedef struct neap_fault {
 
 #define NEAP_LAUNCH_FIRST 1u /* SUM outputs begin at zero; otherwise they go on from what is there */
 
+/* Which random numbers a launch draws: a function of these, the signature's salt, the sample and the place in
+ * the sample alone, so that recompute, micro-batches, retries and other devices draw the same. */
+typedef struct neap_draw {
+  uint64_t seed;
+  uint64_t number; /* of the update; outside updates of the call, with the top bit set */
+  int64_t sample;  /* the first of this micro-batch */
+} neap_draw;
+
 typedef struct neap_launch {
   void *const *in; /* pointers, in the layouts of the signature */
   void *const *out;
   void *workspace;
   neap_fault *fault;
+  neap_draw draw;
   uint32_t flags;
 } neap_launch;
 

@@ -56,7 +56,7 @@ static uint64_t hash_graph(const neap_graph *g) {
     const neap_node *n = g->nodes[k];
     h = mix(h, (uint64_t)(uintptr_t)n->op);
     for (uint32_t i = 0; i < n->n_in; i++) h = mix(h, n->in[i]);
-    h = mix_options(h, n->opt);
+    h = mix(mix_options(h, n->opt), n->salt);
   }
   for (uint32_t i = 0; i < g->n_outputs; i++) h = mix(h, g->outputs[i]);
   return h;
@@ -77,7 +77,7 @@ static bool same_value(const neap_value *a, const neap_value *b) {
 }
 
 static bool same_node(const neap_node *a, const neap_node *b) {
-  return a->op == b->op && a->n_in == b->n_in && !memcmp(a->in, b->in, a->n_in * sizeof *a->in) &&
+  return a->op == b->op && a->salt == b->salt && a->n_in == b->n_in && !memcmp(a->in, b->in, a->n_in * sizeof *a->in) &&
          same_options(a->opt, b->opt);
 }
 

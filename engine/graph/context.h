@@ -30,8 +30,9 @@ typedef struct neap_context {
   neap_arena infer;      /* everything else: may run between the slices of an update */
   neap_program_cache *cache;
   neap_rng rng; /* outside updates; (seed, position) is saved */
-  uint64_t seed;
-  uint64_t updates; /* committed */
+  uint64_t seed;    /* of what programs draw */
+  uint64_t updates; /* committed; saved */
+  uint64_t draws;   /* runs outside updates that drew numbers; saved */
   /* Asked before a refusal is passed on: frees what only garbage holds. Returns true when it may have
    * freed something. */
   bool (*on_pressure)(void *user);

@@ -168,8 +168,14 @@ static void fill_operands(const neap_program *p, const neap_step *s, bool tail, 
 void neap__step_sig(const neap_program *p, const neap_step *s, bool tail, neap_sig *out) {
   neap_operand *to = p->scratch + (tail ? p->widest : 0);
   fill_operands(p, s, tail, to);
-  *out = (neap_sig){
-      .op = s->op, .opt = s->opt, .n_in = s->n_in, .n_out = s->n_out, .in = to, .out = to + s->n_in, .slab = s->slab};
+  *out = (neap_sig){.op = s->op,
+                    .opt = s->opt,
+                    .n_in = s->n_in,
+                    .n_out = s->n_out,
+                    .in = to,
+                    .out = to + s->n_in,
+                    .slab = s->slab,
+                    .salt = s->salt};
 }
 
 /* Slabs are cut by the shape of the whole batch, so that they are the same for every micro-batch. */
@@ -235,6 +241,8 @@ static neap_status add_step(neap_lowering *l, const neap_node *n, const uint32_t
   s->node = n->index;
   s->path = n->path;
   s->where = n->where;
+  s->salt = n->salt;
+  p->random |= n->op->random;
   memcpy(s->in, in, n->n_in * sizeof *in);
   for (uint32_t o = 0; o < n->n_out; o++) {
     uint32_t v = new_value(p, neap__desc_of(p->graph, n->out[o]), &p->info[n->out[o]].batch, will_out[o]);

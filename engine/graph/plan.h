@@ -69,6 +69,7 @@ typedef struct neap_step {
   size_t workspace; /* bytes */
   size_t ws_offset; /* in the arena */
   int64_t slab;
+  uint64_t salt;
   bool sums;           /* an output is a sum over samples */
   double flops, bytes; /* of the whole micro-batch */
 } neap_step;
@@ -110,6 +111,7 @@ struct neap_program {
 
   size_t arena_bytes, grad_bytes, grad_offset, const_offset, activation_bytes, workspace_bytes;
   double seconds;
+  bool random;
 };
 
 neap_status neap__plan_batch(neap_program *p, neap_error *err);

@@ -55,6 +55,8 @@ neap_status neap__run_begin(neap_run *r, neap_program *p, neap_arena *a, const v
   r->base = a->base;
   r->inputs = inputs;
   r->outputs = outputs;
+  r->seed = p->ctx->seed;
+  if (p->random) r->draw = a == &p->ctx->train ? p->ctx->updates : p->ctx->draws++ | 1ull << 63;
   r->done = p->n_segments == 0;
   s = write_constants(r, err);
   if (s != NEAP_OK) neap__run_end(r);
@@ -88,6 +90,7 @@ static void fill_launch(const neap_run *r, const neap_step *s, neap_launch *l) {
   l->out = at + s->n_in;
   l->workspace = s->workspace ? r->base + s->ws_offset : NULL;
   l->fault = &((neap_run *)(uintptr_t)r)->fault;
+  l->draw = (neap_draw){r->seed, r->draw, (int64_t)r->micro * r->program->micro};
   l->flags = r->micro == 0 ? NEAP_LAUNCH_FIRST : 0;
 }
 

@@ -171,6 +171,15 @@ static bool infer(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t 
   return false;
 }
 
+/* Which module, and which of its draws: the same in every trace, whatever other modules do. */
+static uint64_t salt_of(const neap_graph *g, const neap_node *n) {
+  uint64_t h = 14695981039346656037u, call = 0;
+  for (const char *c = n->path; *c; c++) h = (h ^ (unsigned char)*c) * 1099511628211u;
+  for (uint32_t i = 0; i < n->index; i++)
+    if (g->nodes[i]->op->random && !strcmp(g->nodes[i]->path, n->path)) call++;
+  return h ^ ((call + 1) * 0x9e3779b97f4a7c15u);
+}
+
 static neap_node *append(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   neap_node **nodes = grow(g, g->nodes, g->n_nodes, &g->cap_nodes, sizeof(neap_node *));
   neap_node *n = neap__zone_alloc(&g->zone, sizeof *n);
@@ -189,6 +198,7 @@ static neap_node *append(neap_graph *g, const neap_op *op, const neap_id *in, ui
   memcpy(n->opt, opt, sizeof n->opt);
   n->path = g->path;
   n->where = g->where;
+  if (op->random) n->salt = salt_of(g, n);
   nodes[g->n_nodes++] = n;
   return n;
 }

@@ -50,6 +50,8 @@ typedef struct neap_node {
   neap_id *in;
   neap_id out[NEAP_MAX_OUT];
   neap_opt opt[NEAP_MAX_OPTS];
+  uint64_t salt;     /* of random ops: which draw of the module's forward this is; a gradient that repeats the
+                        draw carries the same */
   const char *path;  /* module path, "" at top level; lives as long as the graph */
   const char *where; /* "script.lua:12", or "" */
 } neap_node;

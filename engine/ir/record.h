@@ -83,6 +83,7 @@ typedef struct neap_sig {
   const neap_operand *in;
   const neap_operand *out;
   int64_t slab;
+  uint64_t salt; /* of random ops: with neap_draw the key of every number */
 } neap_sig;
 
 struct neap_op {
@@ -91,7 +92,7 @@ struct neap_op {
   uint8_t n_out;          /* all outputs of the node; only the first is the op's value in Lua */
   bool internal;          /* not visible in Lua */
   bool nondiff;           /* its outputs have no gradient by nature (comparisons, argmax) */
-  bool random;
+  bool random;            /* draws numbers: keyed by node->salt and the run's neap_draw */
   uint16_t row;       /* 1 + position in elementwise.def; 0: not from there */
   bool alias;         /* output 0 is input 0's bytes in row-major order; needs no kernel */
   uint8_t inplace;    /* bit i: output 0 may be written over input i when dtype, shape and layout agree */

@@ -143,7 +143,7 @@ static void launch(kt_call *c, const neap_kernel *k) {
   neap_error err = {0};
   for (uint32_t i = 0; i < c->n_in; i++) in[i] = c->in[i].data;
   for (uint32_t o = 0; o < c->n_out; o++) out[o] = c->out[o].data;
-  neap_launch l = {in, out, take(k->workspace), &c->fault, c->flags};
+  neap_launch l = {.in = in, .out = out, .workspace = take(k->workspace), .fault = &c->fault, .flags = c->flags};
   memset(l.workspace, 0xa5, k->workspace);
   for (uint32_t p = 0; p < k->n_phases; p++) {
     uint32_t n = k->tasks[p];
@@ -160,7 +160,7 @@ void kt_run(kt_call *c) {
   neap_kernel *k = NULL;
   for (uint32_t i = 0; i < c->n_in; i++) in[i] = (neap_operand){c->in[i].desc, c->in[i].layout, c->in[i].batch};
   for (uint32_t o = 0; o < c->n_out; o++) out[o] = (neap_operand){c->out[o].desc, c->out[o].layout, c->out[o].batch};
-  neap_sig s = {c->op, c->opt, c->n_in, c->n_out, in, out, c->slab};
+  neap_sig s = {c->op, c->opt, c->n_in, c->n_out, in, out, c->slab, 0};
   if (b->vt->prepare(b, &s, &k, &err) != NEAP_OK) fail_msg("%s: %s", c->op->name, err.message);
   launch(c, k);
   b->vt->kernel_free(b, k);

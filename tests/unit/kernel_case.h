@@ -132,7 +132,7 @@ static inline void case_relayout(const neap_desc *d, const char *from, char *to,
 }
 
 static inline neap_sig case_sig(kernel_case *c) {
-  return (neap_sig){c->op, c->opt, c->n_in, c->op->n_out, c->in, c->out, c->slab};
+  return (neap_sig){c->op, c->opt, c->n_in, c->op->n_out, c->in, c->out, c->slab, 0};
 }
 
 static inline neap_status case_prepare(case_device *d, kernel_case *c, neap_kernel **out, neap_error *err) {
@@ -161,7 +161,7 @@ static inline void case_launch(case_device *d, kernel_case *c, const neap_kernel
     memcpy(out[o], c->out_data[o], neap__desc_bytes(&c->out[o].desc));
   }
   c->fault = (neap_fault){0};
-  neap_launch l = {in, out, work, &c->fault, c->flags};
+  neap_launch l = {.in = in, .out = out, .workspace = work, .fault = &c->fault, .flags = c->flags};
   const uint64_t asked = d->host.asked;
   for (uint32_t p = 0; p < k->n_phases; p++) {
     if (single)

@@ -354,7 +354,7 @@ static void channels_last_stays(void **state) {
   neap_backend *b = kt_backend();
   kt_value x = kt_make("f32[2,3,4,5]"), bias = kt_make("f32[3,1,1]"), one = kt_make("f32[]");
   neap_operand in[2] = {{x.desc, NEAP_LAYOUT_LAST, {0}}, {x.desc, NEAP_LAYOUT_PLAIN, {0}}}, out = {x.desc, 0, {0}};
-  neap_sig s = {&neap__op_add, NULL, 2, 1, in, &out, 1};
+  neap_sig s = {&neap__op_add, NULL, 2, 1, in, &out, 1, 0};
   neap_layout want[2], gives;
   b->vt->layouts(b, &s, want, &gives);
   assert_true(want[0] == NEAP_LAYOUT_LAST && want[1] == NEAP_LAYOUT_LAST && gives == NEAP_LAYOUT_LAST);

@@ -26,11 +26,11 @@ local function optimizer_group(optimizer)
 end
 
 local function state_group(trainer)
-  local seed, position = core.random_state()
+  local seed, position, updates, draws = core.random_state()
   local attributes = {
     version = VERSION, neap = core.version, device = core.device(), step = trainer.steps_done,
     epoch = trainer.epochs_done, loader = json.encode(trainer.cursor, "the loader's state"), seed = seed,
-    random_position = position, user = json.encode(trainer.state, "trainer.state"),
+    random_position = position, updates = updates, draws = draws, user = json.encode(trainer.state, "trainer.state"),
   }
   local plan = trainer.update:plan()
   if plan and plan.micro_batch < plan.batch then attributes.micro_batch = plan.micro_batch end
@@ -65,7 +65,7 @@ local function read_state(file, path)
     check.fail("UNSUPPORTED", "%s: the checkpoint has version %s, this build reads up to %d", path,
                tostring(a.version), VERSION)
   end
-  for _, name in ipairs {"step", "epoch", "seed", "random_position"} do
+  for _, name in ipairs {"step", "epoch", "seed", "random_position", "updates", "draws"} do
     check.value(path, "state/" .. name, a[name], {kind = "integer"})
   end
   for _, name in ipairs {"loader", "user"} do
@@ -110,7 +110,7 @@ end
 local function put_state(trainer, a)
   trainer.steps_done, trainer.epochs_done, trainer.state = a.step, a.epoch, a.user
   trainer.loader:load_state(a.loader)
-  core.random_state(a.seed, a.random_position)
+  core.random_state(a.seed, a.random_position, a.updates, a.draws)
   trainer.update:start_with(a.micro_batch)
   trainer.saver.best_value = a.best
 end
