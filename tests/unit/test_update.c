@@ -42,7 +42,13 @@ static neap_id loss_tied(net *n, neap_graph *g, neap_id x, neap_id y) {
              : neap__build2(g, &neap__op_cross_entropy, neap__build2(g, &neap__op_add, a, b), y);
 }
 
-static const net_loss losses[] = {loss_mean, loss_ignore, loss_centred, loss_penalty, loss_tied};
+/* Half of the hidden values dropped: a sample's draws are its own, whatever it is computed beside. */
+static neap_id loss_dropout(net *n, neap_graph *g, neap_id x, neap_id y) {
+  neap_id h = net_op1(g, &neap__op_dropout, net_op1(g, &neap__op_tanh, net_linear(n, g, 0, x)));
+  return neap__build2(g, &neap__op_cross_entropy, net_linear(n, g, 1, net_op1(g, &neap__op_dropout, h)), y);
+}
+
+static const net_loss losses[] = {loss_dropout, loss_mean, loss_ignore, loss_centred, loss_penalty, loss_tied};
 enum { LOSSES = sizeof losses / sizeof losses[0] };
 
 static uint64_t train(net_loss loss, uint32_t threads, int64_t micro, double seconds, double *last) {
