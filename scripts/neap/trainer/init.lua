@@ -316,11 +316,11 @@ function Trainer:fit(options)
   if not o.epochs and not o.steps then check.fail("INVALID", "trainer:fit: give epochs or steps") end
   self.stopping = false
   local display = progress.new(self, o)
+  local _ <close> = check.finally(function() display:close() end)
   while not reached(self, o) and not self.stopping do
     advance(self, math.huge)
     display:update()
   end
-  display:close()
   if self.stopping then announce_stop(self) end
   self.saver:after_fit(self)
   return {step = self.steps_done, epoch = self.epochs_done, loss = self.loss}

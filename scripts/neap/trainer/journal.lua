@@ -14,6 +14,8 @@ Journal.__index = Journal
 ---@param path string?
 function M.open(path)
   if not path then return setmetatable({}, Journal) end
+  -- A host may give its scripts no files.
+  if not io then check.fail("UNSUPPORTED", "the journal %q cannot be written: there is no io library here", path) end
   local file, err = io.open(path, "a")
   if not file then check.fail("IO", "the journal cannot be written: %s", err) end
   file:setvbuf("line")
