@@ -11,26 +11,31 @@ static neap_id small_power(neap_graph *g, neap_id x, double p) {
   return NEAP_NONE;
 }
 
+/* The exponent is the second input or the option. */
 static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
-  (void)op, (void)n_in, (void)opt;
-  const neap_value *exponent = &g->values[in[1]];
-  if (exponent->kind == NEAP_VALUE_CONST) {
-    neap_id y = small_power(g, in[0], exponent->number);
+  if ((n_in == 2) == (opt[0].set != 0))
+    return neap__graph_fail(g, op, NEAP_INVALID, "the exponent is expected once: a second input or `exponent`");
+  bool number = n_in == 1 || g->values[in[1]].kind == NEAP_VALUE_CONST;
+  if (number) {
+    neap_id y = small_power(g, in[0], n_in == 1 ? opt[0].v.f : g->values[in[1]].number);
     if (y != NEAP_NONE || g->error.status != NEAP_OK) return y;
   }
-  return neap__build2(g, &neap__op_power, in[0], in[1]);
+  neap_dtype t = neap__desc_at(g, in[0]).dtype;
+  neap_id exponent = n_in == 2 ? in[1] : neap__graph_const(g, neap__dtype_is_float(t) ? t : NEAP_F32, opt[0].v.f);
+  return neap__build2(g, &neap__op_power, in[0], exponent);
 }
 
-static const char *const samples[] = {"f32[2,3]:positive f32[2,3]", "f32[2,3]:positive f32[3]",
-                                      "f32[2,3]:positive f32[]",    "f32[0,3] f32[3]",
-                                      "f64[5]:positive f64[5]",     NULL};
+static const char *const samples[] = {
+    "f32[2,3]:positive f32[2,3]", "f32[2,3]:positive f32[3]", "f32[2,3]:positive f32[]",        "f32[0,3] f32[3]",
+    "f64[5]:positive f64[5]",     "f32[2,3]; exponent=3",     "f64[5]:positive; exponent=-1.5", NULL};
 
 const neap_op neap__op_pow = {
     .name = "pow",
-    .min_in = 2,
+    .min_in = 1,
     .max_in = 2,
     .n_out = 1,
+    .opts = {{.name = "exponent", .type = NEAP_OPT_FLOAT}},
     .expand = expand,
     .samples = samples,
-    .doc = "The first input to the power of the second.",
+    .doc = "The first input to the power of the second, or of `exponent`.",
 };

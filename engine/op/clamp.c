@@ -1,0 +1,100 @@
+/* Cutting to a range, filling where a mask says, and blending. */
+#include <math.h>
+
+#include "op/build.h"
+
+/* An integer value keeps its dtype while the numbers beside it are whole. */
+static neap_id beside(neap_graph *g, neap_id x, bool whole) {
+  neap_dtype t = neap__desc_at(g, x).dtype;
+  return neap__cast(g, x, whole || neap__dtype_is_float(t) ? t : NEAP_F32);
+}
+
+static bool whole(const neap_opt *o) { return !o->set || (o->v.f == floor(o->v.f) && fabs(o->v.f) < 0x1p53); }
+
+static neap_id clamp(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  if (!opt[0].set && !opt[1].set) return neap__graph_fail(g, op, NEAP_INVALID, "one of `min` and `max` is needed");
+  neap_id x = beside(g, in[0], whole(&opt[0]) && whole(&opt[1]));
+  if (opt[0].set) x = neap__build2(g, &neap__op_clamp_min, x, neap__const_like(g, x, opt[0].v.f));
+  if (opt[1].set) x = neap__build2(g, &neap__op_clamp_max, x, neap__const_like(g, x, opt[1].v.f));
+  return x;
+}
+
+static neap_id masked_fill(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  neap_desc x = neap__desc_at(g, in[0]), mask = neap__desc_at(g, in[1]);
+  neap_shape both;
+  neap_error err;
+  if (mask.dtype != NEAP_BOOL)
+    return neap__graph_fail(g, op, NEAP_DTYPE, "the mask is %s, expected bool", neap__dtype_name(mask.dtype));
+  if (!neap__dtype_is_float(x.dtype) && !whole(&opt[0]))
+    return neap__graph_fail(g, op, NEAP_RANGE, "`value` is %g, which %s does not hold", opt[0].v.f,
+                            neap__dtype_name(x.dtype));
+  neap_status s = neap__broadcast(&x.shape, &mask.shape, &both, &err);
+  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  return neap__build3(g, &neap__op_where, in[1], neap__const_like(g, in[0], opt[0].v.f), in[0]);
+}
+
+#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
+#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
+#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
+
+/* Of the two forms, the one that is exact at the nearer end: a + w (b - a) and b - (b - a) (1 - w). */
+static neap_id lerp(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  if ((n_in == 3) == (opt[0].set != 0))
+    return neap__graph_fail(g, op, NEAP_INVALID, "the weight is expected once: a third input or the option `weight`");
+  neap_id a = in[0], b = in[1], difference = SUB(b, a);
+  if (n_in == 2) {
+    double w = opt[0].v.f;
+    return fabs(w) < 0.5 ? ADD(a, neap__scale(g, difference, w)) : SUB(b, neap__scale(g, difference, 1 - w));
+  }
+  neap_id w = in[2], one = neap__const_like(g, w, 1);
+  neap_id near_a = neap__build2(g, &neap__op_lt, neap__build1(g, &neap__op_abs, w), neap__const_like(g, w, 0.5));
+  return neap__build3(g, &neap__op_where, near_a, ADD(a, MUL(w, difference)), SUB(b, MUL(difference, SUB(one, w))));
+}
+
+static const char *const clamp_samples[] = {"f32[2,3]; min=-0.5; max=0.5",
+                                            "f32[5]; min=0",
+                                            "f64[5]; max=0.25",
+                                            "f32[0,3]; min=0",
+                                            "i64[6]:below=9; min=2; max=5",
+                                            NULL};
+static const char *const fill_samples[] = {"f32[2,3] bool[2,3]; value=7",        "f32[2,3] bool[3]; value=-1",
+                                           "f64[5] bool[5]; value=0.5",          "f32[0] bool[0]; value=1",
+                                           "i64[6]:below=9 bool[6]; value=-100", NULL};
+static const char *const lerp_samples[] = {"f32[2,3] f32[2,3]; weight=0.25", "f32[2,3] f32[3]; weight=0.75",
+                                           "f32[2,3] f32[2,3] f32[2,3]",     "f64[5] f64[5]; weight=2",
+                                           "f32[0] f32[0]; weight=0.5",      NULL};
+
+const neap_op neap__op_clamp = {
+    .name = "clamp",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "min", .type = NEAP_OPT_FLOAT}, {.name = "max", .type = NEAP_OPT_FLOAT}},
+    .expand = clamp,
+    .samples = clamp_samples,
+    .doc = "x, at least `min` and at most `max`; no gradient at and beyond them.",
+};
+
+const neap_op neap__op_masked_fill = {
+    .name = "masked_fill",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .opts = {{.name = "value", .type = NEAP_OPT_FLOAT, .required = true}},
+    .expand = masked_fill,
+    .samples = fill_samples,
+    .doc = "`value` where the second input is true, else the first input.",
+};
+
+const neap_op neap__op_lerp = {
+    .name = "lerp",
+    .min_in = 2,
+    .max_in = 3,
+    .n_out = 1,
+    .opts = {{.name = "weight", .type = NEAP_OPT_FLOAT}},
+    .expand = lerp,
+    .samples = lerp_samples,
+    .doc = "a + weight (b - a), with the weight as an option or a third input.",
+};

@@ -1,0 +1,70 @@
+/* Losses that are square near 0 and straight beyond. */
+#include "op/build.h"
+
+/* With a = |x - y| and c = min(a, delta): c (a - c / 2), which is a^2 / 2 up to delta and straight beyond. */
+static neap_id huber(neap_graph *g, const neap_id *in, double delta) {
+  neap_id a = neap__build1(g, &neap__op_abs, neap__build2(g, &neap__op_sub, in[0], in[1]));
+  neap_id c = neap__build2(g, &neap__op_clamp_max, a, neap__const_like(g, a, delta));
+  return neap__build2(g, &neap__op_mul, c, neap__build2(g, &neap__op_sub, a, neap__scale(g, c, 0.5)));
+}
+
+static bool need_floats(neap_graph *g, const neap_op *op, const neap_id *in) {
+  for (int i = 0; i < 2; i++) {
+    neap_dtype t = neap__desc_at(g, in[i]).dtype;
+    if (neap__dtype_is_float(t)) continue;
+    neap__graph_fail(g, op, NEAP_DTYPE, "input %d is %s, expected a floating-point dtype", i + 1, neap__dtype_name(t));
+    return false;
+  }
+  return true;
+}
+
+static neap_id huber_loss(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  double delta = opt[1].v.f;
+  if (!need_floats(g, op, in)) return NEAP_NONE;
+  if (!(delta > 0)) return neap__graph_fail(g, op, NEAP_RANGE, "`delta` is %g, expected more than 0", delta);
+  return neap__reduce_loss(g, huber(g, in, delta), opt[0].v.i);
+}
+
+static neap_id smooth_l1_loss(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  double beta = opt[1].v.f;
+  if (!need_floats(g, op, in)) return NEAP_NONE;
+  if (beta < 0) return neap__graph_fail(g, op, NEAP_RANGE, "`beta` is %g, expected at least 0", beta);
+  if (beta == 0) return neap__build(g, &neap__op_l1_loss, in, n_in, (neap_opt[NEAP_MAX_OPTS]){opt[0]});
+  return neap__reduce_loss(g, neap__scale(g, huber(g, in, beta), 1 / beta), opt[0].v.i);
+}
+
+static const char *const huber_samples[] = {"f32[2,3] f32[2,3]",
+                                            "f32[2,3] f32[3]; reduction=sum; delta=0.3",
+                                            "f32[4] f32[4]; reduction=none",
+                                            "f32[0] f32[0]; reduction=sum",
+                                            "f64[5] f64[5]; delta=2",
+                                            NULL};
+static const char *const smooth_samples[] = {"f32[2,3] f32[2,3]",
+                                             "f32[2,3] f32[3]; reduction=sum; beta=0.3",
+                                             "f32[4] f32[4]; reduction=none",
+                                             "f32[0] f32[0]; reduction=sum",
+                                             "f64[5] f64[5]; beta=0",
+                                             NULL};
+
+const neap_op neap__op_huber_loss = {
+    .name = "huber_loss",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .opts = {NEAP_REDUCTION, {.name = "delta", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .expand = huber_loss,
+    .samples = huber_samples,
+    .doc = "Half the square of the difference up to `delta`, straight beyond (Huber 1964), reduced.",
+};
+
+const neap_op neap__op_smooth_l1_loss = {
+    .name = "smooth_l1_loss",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .opts = {NEAP_REDUCTION, {.name = "beta", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .expand = smooth_l1_loss,
+    .samples = smooth_samples,
+    .doc = "huber_loss with `beta` for delta, over `beta`: slope 1 beyond it (Girshick 2015).",
+};
