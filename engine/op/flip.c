@@ -1,0 +1,63 @@
+/* Dimensions back to front. */
+#include "op/build.h"
+
+static neap_status infer(neap_infer *x) {
+  x->out[0] = x->in[0];
+  return neap__dim_option(&x->opt[0], x->in[0].shape.ndim, x->err);
+}
+
+static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
+  if (need & 1) gin[0] = neap__build(g, &neap__op_reverse, gout, 1, n->opt);
+}
+
+static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  neap_status s = neap__batch_same(g, n, in, out);
+  bool samples = s == NEAP_OK && (out[0].kind == NEAP_B_SAMPLE || out[0].kind == NEAP_B_MIX);
+  return samples && out[0].dim == n->opt[0].v.i ? NEAP_UNSUPPORTED : s;
+}
+
+static const char *const reverse_samples[] = {"f32[2,5]; dim=2", "f32[4,3]; dim=1", "f64[2,3,2]; dim=2",
+                                              "f32[0,3]; dim=1", "bool[5]; dim=1",  NULL};
+
+const neap_op neap__op_reverse = {
+    .name = "reverse",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .internal = true,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},
+    .infer = infer,
+    .grad = grad,
+    .batch = batch,
+    .samples = reverse_samples,
+    .doc = "Dimension `dim` back to front.",
+};
+
+static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  neap_opt dims = opt[0];
+  neap_shape shape = neap__desc_at(g, in[0]).shape;
+  neap_error err;
+  neap_id x = in[0];
+  if (shape.ndim == 0) return x;
+  neap_status s = neap__dims_resolve(&dims, shape.ndim, &err);
+  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  for (int32_t i = 0; i < dims.n && x != NEAP_NONE; i++)
+    if (shape.dim[dims.v.list[i]] > 1)
+      x = neap__build(g, &neap__op_reverse, &x, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dims.v.list[i])});
+  return x;
+}
+
+static const char *const samples[] = {"f32[2,5]; dim=2", "f32[2,3,4]; dim=1,3", "f32[0,3]; dim=1", "i64[4]", NULL};
+
+const neap_op neap__op_flip = {
+    .name = "flip",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS}},
+    .expand = expand,
+    .samples = samples,
+    .doc = "The dimensions `dim` (all when left out) back to front.",
+};

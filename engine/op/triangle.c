@@ -1,0 +1,42 @@
+/* Triangles of the matrices in the last two dimensions. */
+#include "op/build.h"
+
+static neap_status infer(neap_infer *x) {
+  char text[96];
+  x->out[0] = x->in[0];
+  if (x->in[0].shape.ndim >= 2) return NEAP_OK;
+  return neap__fail(x->err, NEAP_SHAPE, "shape %s, expected at least 2 dimensions",
+                    neap__shape_text(&x->in[0].shape, text, sizeof text));
+}
+
+static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
+  if (need & 1) gin[0] = neap__build(g, n->op, gout, 1, n->opt);
+}
+
+/* Samples inside the matrices would not know their place in a micro-batch. */
+static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  neap_status s = neap__batch_same(g, n, in, out);
+  bool samples = s == NEAP_OK && (out[0].kind == NEAP_B_SAMPLE || out[0].kind == NEAP_B_MIX);
+  return samples && out[0].dim >= neap__desc_at(g, n->in[0]).shape.ndim - 2 ? NEAP_UNSUPPORTED : s;
+}
+
+static const char *const samples[] = {"f32[3,4]",
+                                      "f32[4,3]; diagonal=1",
+                                      "f32[2,3,3]; diagonal=-1",
+                                      "f64[2,2]",
+                                      "f32[0,3]",
+                                      "bool[3,3]",
+                                      "i64[3,3]:below=9",
+                                      NULL};
+
+#define TRIANGLE(op_name, text)                                                                                        \
+  {                                                                                                                    \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .precision = NEAP_PREC_FOLLOW, .inplace = 1,                \
+    .opts = {{.name = "diagonal", .type = NEAP_OPT_INT, .def = 0, .has_default = true}}, .infer = infer, .grad = grad, \
+    .batch = batch, .samples = samples, .doc = text                                                                    \
+  }
+
+const neap_op neap__op_triu =
+    TRIANGLE("triu", "Matrices with zeros below diagonal `diagonal` (0 is the main one, 1 the next above).");
+const neap_op neap__op_tril =
+    TRIANGLE("tril", "Matrices with zeros above diagonal `diagonal` (0 is the main one, 1 the next above).");
