@@ -1,0 +1,132 @@
+/* Order along a dimension. Equal elements keep their order; NaN is the largest, as in torch. */
+#include "op/index.h"
+
+static neap_status infer(neap_infer *x) {
+  x->out[0] = (neap_desc){NEAP_I64, x->in[0].shape};
+  return neap__dim_option(&x->opt[0], x->in[0].shape.ndim, x->err);
+}
+
+static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  (void)g;
+  return neap__batch_along(n, in, out, (int32_t)n->opt[0].v.i);
+}
+
+static void cost(const neap_sig *s, double *flops, double *bytes) {
+  double n = (double)neap__shape_count(&s->in[0].desc.shape), depth = 1;
+  int64_t dim = s->opt[0].v.i;
+  for (int64_t r = dim < s->in[0].desc.shape.ndim ? s->in[0].desc.shape.dim[dim] : 1; r > 1; r /= 2) depth++;
+  *flops = n * depth;
+  *bytes = (double)neap__desc_bytes(&s->in[0].desc) + (double)neap__desc_bytes(&s->out[0].desc);
+}
+
+static const char *const samples[] = {"f32[2,5]:distinct; dim=2", "f32[2,3,4]:distinct; dim=2; descending=true",
+                                      "f32[0,3]; dim=2",          "i64[3,7]:below=3",
+                                      "f64[9]:distinct; dim=1",   NULL};
+
+#define DIM \
+  { .name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true }
+#define DESCENDING \
+  { .name = "descending", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true }
+
+const neap_op neap__op_argsort = {
+    .name = "argsort",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .nondiff = true,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {DIM, DESCENDING},
+    .infer = infer,
+    .batch = batch,
+    .cost = cost,
+    .samples = samples,
+    .doc = "0-based places of the elements in order along `dim`; equal ones keep theirs, NaN is the largest.",
+};
+
+static bool resolve(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *opt, int32_t *dim) {
+  neap_error err;
+  neap_status s = neap__dim_resolve(opt->v.i, neap__desc_at(g, x).shape.ndim, dim, &err);
+  if (s != NEAP_OK) neap__graph_fail(g, op, s, "%s", err.message);
+  return s == NEAP_OK;
+}
+
+static neap_id order(neap_graph *g, neap_id x, int32_t dim, bool descending) {
+  return neap__build(g, &neap__op_argsort, &x, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dim), NEAP_INT(descending)});
+}
+
+static neap_id sort(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  int32_t dim;
+  if (!resolve(g, op, in[0], &opt[0], &dim)) return NEAP_NONE;
+  return neap__pick(g, in[0], order(g, in[0], dim, opt[1].v.i != 0), dim);
+}
+
+/* Options: k, dim, largest. */
+static neap_id topk_indices(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  int32_t dim;
+  if (!resolve(g, op, in[0], &opt[1], &dim)) return NEAP_NONE;
+  neap_shape shape = neap__desc_at(g, in[0]).shape;
+  int64_t size = shape.ndim ? shape.dim[dim] : 1, k = opt[0].v.i;
+  if (k > size)
+    return neap__graph_fail(g, op, NEAP_RANGE, "`k` is %lld, but dimension %d has %lld entries", (long long)k, dim + 1,
+                            (long long)size);
+  neap_id places = order(g, in[0], dim, opt[2].v.i != 0);
+  return k == size ? places : neap__narrow_to(g, places, dim, 0, k);
+}
+
+static neap_id topk(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  int32_t dim;
+  neap_id places = topk_indices(g, op, in, n_in, opt);
+  if (places == NEAP_NONE || !resolve(g, op, in[0], &opt[1], &dim)) return NEAP_NONE;
+  return neap__pick(g, in[0], places, dim);
+}
+
+static const char *const topk_samples[] = {"f32[2,5]:distinct; k=3",
+                                           "f32[4,3]:distinct; k=2; dim=1",
+                                           "f32[2,5]:distinct; k=2; largest=false",
+                                           "f32[0,3]; k=1",
+                                           "f64[9]:distinct; k=9",
+                                           "i64[3,7]:below=3; k=2",
+                                           NULL};
+
+const neap_op neap__op_sort = {
+    .name = "sort",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {DIM, DESCENDING},
+    .expand = sort,
+    .samples = samples,
+    .doc = "The elements in order along `dim`; argsort tells their places.",
+};
+
+#define TOPK_OPTIONS                                                                     \
+  {                                                                                      \
+    {.name = "k", .type = NEAP_OPT_INT, .required = true, .min = 0, .max = 1e15}, DIM, { \
+      .name = "largest", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true            \
+    }                                                                                    \
+  }
+
+const neap_op neap__op_topk = {
+    .name = "topk",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = TOPK_OPTIONS,
+    .expand = topk,
+    .samples = topk_samples,
+    .doc = "The `k` largest (or smallest) elements along `dim`, in order; topk_indices tells their places.",
+};
+
+const neap_op neap__op_topk_indices = {
+    .name = "topk_indices",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .nondiff = true,
+    .opts = TOPK_OPTIONS,
+    .expand = topk_indices,
+    .samples = topk_samples,
+    .doc = "0-based places of what topk gives.",
+};
