@@ -1,0 +1,63 @@
+/* Running sums. */
+#include "op/build.h"
+
+static neap_status infer(neap_infer *x) {
+  neap_dtype t = x->in[0].dtype;
+  x->out[0] = (neap_desc){neap__dtype_is_float(t) ? t : NEAP_I64, x->in[0].shape};
+  return neap__dim_option(&x->opt[0], x->in[0].shape.ndim, x->err);
+}
+
+/* Each element is in the sums from its own on: the same sums of the gradient from the other end. */
+static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
+  neap_opt o[NEAP_MAX_OPTS] = {n->opt[0], NEAP_INT(!n->opt[1].v.i)};
+  if (need & 1) gin[0] = neap__build(g, &neap__op_running_sum, gout, 1, o);
+}
+
+static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  (void)g;
+  return neap__batch_along(n, in, out, (int32_t)n->opt[0].v.i);
+}
+
+static const char *const running_samples[] = {
+    "f32[2,5]; dim=2",         "f32[2,3,4]; dim=2; reverse=true", "f32[0,3]; dim=2",
+    "i64[3,4]:below=9; dim=1", "f64[7]; dim=1; reverse=true",     NULL};
+
+const neap_op neap__op_running_sum = {
+    .name = "running_sum",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .internal = true,
+    .precision = NEAP_PREC_KEEP,
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true},
+             {.name = "reverse", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .infer = infer,
+    .grad = grad,
+    .batch = batch,
+    .samples = running_samples,
+    .doc = "Sums of the entries of dimension `dim` up to each one, or from each one on.",
+};
+
+static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)op;
+  return neap__build(g, &neap__op_running_sum, in, n_in, (neap_opt[NEAP_MAX_OPTS]){opt[0]});
+}
+
+static const char *const samples[] = {"f32[2,5]; dim=2",
+                                      "f32[2,3,4]; dim=1",
+                                      "f32[0,3]; dim=2",
+                                      "i64[3,4]:below=9; dim=1",
+                                      "bool[6]; dim=1",
+                                      "f64[7]; dim=1",
+                                      NULL};
+
+const neap_op neap__op_cumsum = {
+    .name = "cumsum",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},
+    .expand = expand,
+    .samples = samples,
+    .doc = "Sums along `dim` up to and with each element; integers and bool give int64.",
+};

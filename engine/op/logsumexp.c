@@ -1,0 +1,45 @@
+#include "op/build.h"
+
+/* The largest value is subtracted before exp and added after log; where it is infinite nothing is. It takes no
+ * part in the gradient, since what is taken out comes back. */
+static neap_id largest(neap_graph *g, neap_id x, const neap_opt *dims) {
+  neap_id m = neap__reduce(g, &neap__op_amax, x, dims->v.list, dims->n, true);
+  m = neap__build1(g, &neap__op_stop, m);
+  return neap__build3(g, &neap__op_where, neap__build1(g, &neap__op_isfinite, m), m, neap__const_like(g, m, 0));
+}
+
+static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  neap_desc d = neap__desc_at(g, in[0]);
+  neap_opt dims = opt[0];
+  neap_error err;
+  bool empty = false;
+  if (!neap__dtype_is_float(d.dtype))
+    return neap__graph_fail(g, op, NEAP_DTYPE, "the input is %s, expected a floating-point dtype",
+                            neap__dtype_name(d.dtype));
+  neap_status s = neap__dims_resolve(&dims, d.shape.ndim, &err);
+  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  for (int32_t i = 0; i < dims.n; i++) empty |= d.shape.dim[dims.v.list[i]] == 0;
+  neap_id x = in[0], m = empty ? NEAP_NONE : largest(g, x, &dims);
+  if (!empty) x = neap__build2(g, &neap__op_sub, x, m);
+  x = neap__reduce(g, &neap__op_sum, neap__build1(g, &neap__op_exp, x), dims.v.list, dims.n, true);
+  x = neap__build1(g, &neap__op_log, x);
+  if (!empty) x = neap__build2(g, &neap__op_add, x, m);
+  neap_shape shape = neap__reduced_shape(&d.shape, &dims, opt[1].v.i != 0);
+  return x == NEAP_NONE ? x : neap__reshape_to(g, x, &shape);
+}
+
+static const char *const samples[] = {"f32[2,3]",        "f32[2,3,4]; dim=2", "f32[2,3,4]; dim=1,3; keepdim=true",
+                                      "f32[3,0]; dim=2", "f64[3,7]; dim=1",   NULL};
+
+const neap_op neap__op_logsumexp = {
+    .name = "logsumexp",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},
+             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .expand = expand,
+    .samples = samples,
+    .doc = "Logarithm of the sum of exp(x) over the dimensions `dim` (all when left out), without overflow.",
+};
