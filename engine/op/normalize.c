@@ -1,0 +1,221 @@
+/* Rows brought to mean 0 and variance 1 (or, not centred, to mean square 1), scaled and shifted: what layer,
+ * group, instance and root-mean-square normalization have in common, and the gradients.
+ *
+ * A row is the last `dims` dimensions of x, or, with groups, one group's channels of one sample of
+ * x: (N, C, spatial...). weight and bias: those dimensions, or (C). Besides y, a node gives each row's mean (0 when
+ * not centred) and 1 / standard deviation, which the gradients read. */
+#include "op/build.h"
+
+enum { DIMS, GROUPS, EPS, CENTER };
+
+#define ROW_OPTIONS                                                                \
+  {.name = "dims", .type = NEAP_OPT_INT, .def = 1, .has_default = true},           \
+      {.name = "groups", .type = NEAP_OPT_INT, .def = 0, .has_default = true},     \
+      {.name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-5, .has_default = true}, { \
+    .name = "center", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true         \
+  }
+
+/* Of what a row's statistics are kept: (N, groups), or the dimensions in front. */
+static neap_shape stats_shape(const neap_shape *x, const neap_opt *opt) {
+  neap_shape s = *x;
+  if (opt[GROUPS].v.i > 0) return (neap_shape){2, {x->dim[0], opt[GROUPS].v.i}};
+  s.ndim = x->ndim - (int32_t)opt[DIMS].v.i;
+  return s;
+}
+
+static neap_shape param_shape(const neap_shape *x, const neap_opt *opt) {
+  neap_shape s = {.ndim = 1, .dim = {x->ndim > 1 ? x->dim[1] : 1}};
+  if (opt[GROUPS].v.i > 0) return s;
+  s.ndim = (int32_t)opt[DIMS].v.i;
+  for (int32_t i = 0; i < s.ndim; i++) s.dim[i] = x->dim[x->ndim - s.ndim + i];
+  return s;
+}
+
+static neap_status one_dtype(const neap_infer *x) {
+  neap_status s;
+  for (uint32_t i = 0; i < x->n_in; i++) {
+    if ((s = neap__need_float(x, i))) return s;
+    if (x->in[i].dtype != x->in[0].dtype)
+      return neap__fail(x->err, NEAP_DTYPE, "input %u is %s, expected %s like input 1", i + 1,
+                        neap__dtype_name(x->in[i].dtype), neap__dtype_name(x->in[0].dtype));
+  }
+  return NEAP_OK;
+}
+
+static neap_status need_shape(const neap_infer *x, uint32_t i, const char *what, const neap_shape *want) {
+  char got[96], wanted[96];
+  if (neap__shape_equal(&x->in[i].shape, want)) return NEAP_OK;
+  return neap__fail(x->err, NEAP_SHAPE, "%s has shape %s, expected %s", what,
+                    neap__shape_text(&x->in[i].shape, got, sizeof got), neap__shape_text(want, wanted, sizeof wanted));
+}
+
+static neap_status check_rows(const neap_infer *x, const neap_shape *in) {
+  const int64_t dims = x->opt[DIMS].v.i, groups = x->opt[GROUPS].v.i;
+  char text[96];
+  neap__shape_text(in, text, sizeof text);
+  if (groups == 0 && (dims < 1 || dims > in->ndim))
+    return neap__fail(x->err, NEAP_SHAPE, "input %s has no last %lld dimensions to normalize", text, (long long)dims);
+  if (groups == 0) return NEAP_OK;
+  if (in->ndim < 2)
+    return neap__fail(x->err, NEAP_SHAPE, "input %s, expected at least 2 dimensions (samples, channels, ...)", text);
+  if (groups < 0 || in->dim[1] % groups)
+    return neap__fail(x->err, NEAP_SHAPE, "input %s has %lld channels, which %lld groups do not share evenly", text,
+                      (long long)in->dim[1], (long long)groups);
+  return NEAP_OK;
+}
+
+static neap_status infer(neap_infer *x) {
+  const neap_desc *in = &x->in[0];
+  neap_status s;
+  if ((s = one_dtype(x)) || (s = check_rows(x, &in->shape))) return s;
+  const neap_shape params = param_shape(&in->shape, x->opt);
+  if (x->n_in > 1 && (s = need_shape(x, 1, "weight", &params))) return s;
+  if (x->n_in > 2 && (s = need_shape(x, 2, "bias", &params))) return s;
+  x->out[0] = *in;
+  x->out[1] = x->out[2] = (neap_desc){in->dtype, stats_shape(&in->shape, x->opt)};
+  return NEAP_OK;
+}
+
+static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
+  const neap_id in[] = {gout[0], n->in[0], n->out[1], n->out[2], n->n_in > 1 ? n->in[1] : NEAP_NONE};
+  neap_id out[NEAP_MAX_OUT];
+  if (gout[0] == NEAP_NONE) return;
+  if (need & 1) gin[0] = neap__build(g, &neap__op_normalize_grad, in, n->n_in > 1 ? 5 : 4, n->opt);
+  if (!(need & 6)) return;
+  neap__build_n(g, &neap__op_normalize_grad_weight, in, 4, n->opt, out);
+  if (need & 2) gin[1] = out[0];
+  if (need & 4) gin[2] = out[1];
+}
+
+/* The first `data` inputs have samples, at one place outside of the rows; parameters are the same for all. */
+static neap_status batch_rows(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out,
+                              uint32_t data) {
+  const neap_shape *x = &g->values[n->in[data > 1 ? 1 : 0]].desc.shape;
+  const int32_t lead = n->opt[GROUPS].v.i > 0 ? 1 : x->ndim - (int32_t)n->opt[DIMS].v.i;
+  neap_batch_kind kind = NEAP_B_SAMPLE;
+  neap_status s;
+  if (neap__batch_settled(n, in, out, &s)) return s;
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    const bool samples = in[i].kind != NEAP_B_CONST;
+    if (samples != (i < data)) return NEAP_UNSUPPORTED;
+    if (samples && (in[i].dim >= lead || in[i].dim != in[0].dim || in[i].per != in[0].per)) return NEAP_UNSUPPORTED;
+    if (in[i].kind == NEAP_B_MIX) kind = NEAP_B_MIX;
+  }
+  for (uint32_t o = 0; o < n->n_out; o++) out[o] = (neap_batch){kind, in[0].dim, in[0].per};
+  return NEAP_OK;
+}
+
+static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  return batch_rows(g, n, in, out, 1);
+}
+
+static void cost(const neap_sig *s, double *flops, double *bytes) {
+  *flops = 8 * (double)neap__shape_count(&s->in[0].desc.shape);
+  *bytes = 0;
+  for (uint32_t i = 0; i < s->n_in; i++) *bytes += (double)neap__desc_bytes(&s->in[i].desc);
+  for (uint32_t o = 0; o < s->n_out; o++) *bytes += (double)neap__desc_bytes(&s->out[o].desc);
+}
+
+static const char *const samples[] = {"f32[3,5]",
+                                      "f32[3,5] f32[5]; center=false",
+                                      "f32[2,3,4] f32[3,4] f32[3,4]; dims=2",
+                                      "f32[2,6,3,2] f32[6] f32[6]; groups=3",
+                                      "f32[2,4] f32[4] f32[4]; groups=2",
+                                      "f32[0,5] f32[5] f32[5]",
+                                      NULL};
+
+const neap_op neap__op_normalize = {
+    .name = "normalize",
+    .min_in = 1,
+    .max_in = 3,
+    .n_out = 3,
+    .internal = true,
+    .precision = NEAP_PREC_KEEP,
+    .inplace = 1,
+    .opts = {ROW_OPTIONS},
+    .infer = infer,
+    .grad = grad,
+    .batch = batch,
+    .cost = cost,
+    .samples = samples,
+    .doc = "Rows normalized, scaled and shifted; the rows' means; 1 over their standard deviations.",
+};
+
+/* --- the input's gradient ------------------------------------------------------------------------------------ */
+
+/* d, x, mean, rstd: as normalize has y, x and its other outputs. */
+static neap_status check_saved(const neap_infer *x) {
+  neap_status s;
+  if ((s = one_dtype(x)) || (s = check_rows(x, &x->in[1].shape))) return s;
+  const neap_shape stats = stats_shape(&x->in[1].shape, x->opt);
+  if ((s = need_shape(x, 0, "gradient", &x->in[1].shape)) || (s = need_shape(x, 2, "mean", &stats))) return s;
+  return need_shape(x, 3, "rstd", &stats);
+}
+
+static neap_status infer_grad(neap_infer *x) {
+  neap_status s = check_saved(x);
+  if (s) return s;
+  const neap_shape params = param_shape(&x->in[1].shape, x->opt);
+  x->out[0] = x->in[1];
+  return x->n_in > 4 ? need_shape(x, 4, "weight", &params) : NEAP_OK;
+}
+
+static neap_status batch_grad(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  return batch_rows(g, n, in, out, 4);
+}
+
+static const char *const grad_samples[] = {"f32[3,5] f32[3,5] f32[3] f32[3]:positive",
+                                           "f32[3,5] f32[3,5] f32[3] f32[3]:positive f32[5]; center=false",
+                                           "f32[2,6,3,2] f32[2,6,3,2] f32[2,3] f32[2,3]:positive f32[6]; groups=3",
+                                           "f32[0,5] f32[0,5] f32[0] f32[0] f32[5]", NULL};
+
+const neap_op neap__op_normalize_grad = {
+    .name = "normalize_grad",
+    .min_in = 4,
+    .max_in = 5,
+    .n_out = 1,
+    .internal = true,
+    .precision = NEAP_PREC_KEEP,
+    .inplace = 3,
+    .opts = {ROW_OPTIONS},
+    .infer = infer_grad,
+    .batch = batch_grad,
+    .cost = cost,
+    .samples = grad_samples,
+    .doc = "Gradient of normalize's input from y's gradient, x, the rows' statistics and the weight.",
+};
+
+/* --- the weight's and the bias's gradient ---------------------------------------------------------------------- */
+
+static neap_status infer_weight(neap_infer *x) {
+  const neap_status s = check_saved(x);
+  if (s) return s;
+  x->out[0] = x->out[1] = (neap_desc){x->in[0].dtype, param_shape(&x->in[1].shape, x->opt)};
+  return NEAP_OK;
+}
+
+static neap_status batch_weight(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  const neap_status s = batch_rows(g, n, in, out, 4);
+  for (uint32_t o = 0; o < 2; o++)
+    if (out[o].kind != NEAP_B_CONST) out[o] = (neap_batch){.kind = NEAP_B_SUM};
+  return s;
+}
+
+static const char *const weight_samples[] = {
+    "f32[3,5] f32[3,5] f32[3] f32[3]:positive", "f32[9,2,4] f32[9,2,4] f32[9] f32[9]:positive; dims=2; center=false",
+    "f32[2,6,3,2] f32[2,6,3,2] f32[2,3] f32[2,3]:positive; groups=3", "f32[0,5] f32[0,5] f32[0] f32[0]", NULL};
+
+const neap_op neap__op_normalize_grad_weight = {
+    .name = "normalize_grad_weight",
+    .min_in = 4,
+    .max_in = 4,
+    .n_out = 2,
+    .internal = true,
+    .precision = NEAP_PREC_KEEP,
+    .opts = {ROW_OPTIONS},
+    .infer = infer_weight,
+    .batch = batch_weight,
+    .cost = cost,
+    .samples = weight_samples,
+    .doc = "Gradients of normalize's weight and bias, sums over all rows.",
+};
