@@ -1,0 +1,215 @@
+/* Images of another height and width: adaptive average pooling and interpolation. Each is a linear map along either
+ * dimension, so they share one op whose kernel has the weights of each output's inputs, and whose gradient has the
+ * same weights the other way round.
+ *
+ * x: (N, C, H, W) -> y: (N, C, OH, OW) */
+#include <math.h>
+
+#include "op/window.h"
+
+enum { MODE, SIZE, FROM, CORNERS, SCALE_H, SCALE_W };
+
+#define RESAMPLE_OPTIONS                                                                           \
+  {.name = "mode", .type = NEAP_OPT_CHOICE, .required = true, .choices = "area|nearest|bilinear"}, \
+      {.name = "size", .type = NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX},       \
+      {.name = "from", .type = NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX},                         \
+      {.name = "align_corners", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true},             \
+      {.name = "scale_h", .type = NEAP_OPT_FLOAT}, {                                               \
+    .name = "scale_w", .type = NEAP_OPT_FLOAT                                                      \
+  }
+
+static neap_status infer(neap_infer *x) {
+  const neap_shape *in = &x->in[0].shape;
+  char text[96];
+  neap_status s;
+  if ((s = neap__need_float(x, 0)) || (s = neap__need_images(x, 0, "input"))) return s;
+  if (in->dim[2] < 1 || in->dim[3] < 1)
+    return neap__fail(x->err, NEAP_SHAPE, "input %s, expected images of at least 1 x 1",
+                      neap__shape_text(in, text, sizeof text));
+  x->opt[FROM] = (neap_opt){.set = 1, .n = 2, .v.list = {in->dim[2], in->dim[3]}};
+  const int64_t *size = x->opt[SIZE].v.list;
+  x->out[0] = (neap_desc){x->in[0].dtype, {4, {in->dim[0], in->dim[1], size[0], size[1]}}};
+  return NEAP_OK;
+}
+
+static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
+  if (need & 1) gin[0] = neap__build(g, &neap__op_resample2d_grad, gout, 1, n->opt);
+}
+
+static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
+  (void)g;
+  return neap__batch_images(n, in, out, 1);
+}
+
+static void cost(const neap_sig *s, double *flops, double *bytes) {
+  const double in = (double)neap__shape_count(&s->in[0].desc.shape),
+               out = (double)neap__shape_count(&s->out[0].desc.shape);
+  *flops = 4 * (in + out);
+  *bytes = (double)(neap__desc_bytes(&s->in[0].desc) + neap__desc_bytes(&s->out[0].desc));
+}
+
+static const char *const node_samples[] = {"f32[2,3,5,7]; mode=area; size=2,3", "f32[1,2,3,4]; mode=nearest; size=5,9",
+                                           "f32[1,2,3,4]; mode=bilinear; size=6,5; align_corners=true",
+                                           "f32[0,2,3,4]; mode=bilinear; size=6", NULL};
+
+const neap_op neap__op_resample2d = {
+    .name = "resample2d",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .internal = true,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {RESAMPLE_OPTIONS},
+    .infer = infer,
+    .grad = grad,
+    .batch = batch,
+    .cost = cost,
+    .samples = node_samples,
+    .doc = "Images brought to another size, each place the weighted mean of places of the input.",
+};
+
+/* d: (N, C, OH, OW) -> (N, C, H, W), which the option `from` is. */
+static neap_status infer_grad(neap_infer *x) {
+  const neap_shape *d = &x->in[0].shape;
+  const int64_t *size = x->opt[SIZE].v.list, *from = x->opt[FROM].v.list;
+  char text[96];
+  neap_status s;
+  if ((s = neap__need_float(x, 0)) || (s = neap__need_images(x, 0, "gradient"))) return s;
+  if (d->dim[2] != size[0] || d->dim[3] != size[1] || !x->opt[FROM].set)
+    return neap__fail(x->err, NEAP_SHAPE, "gradient %s, expected images of %lld x %lld",
+                      neap__shape_text(d, text, sizeof text), (long long)size[0], (long long)size[1]);
+  x->out[0] = (neap_desc){x->in[0].dtype, {4, {d->dim[0], d->dim[1], from[0], from[1]}}};
+  return NEAP_OK;
+}
+
+static void grad_grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
+  if (need & 1) gin[0] = neap__build(g, &neap__op_resample2d, gout, 1, n->opt);
+}
+
+static const char *const grad_samples[] = {"f32[2,3,2,3]; mode=area; size=2,3; from=5,7",
+                                           "f32[1,2,5,9]; mode=nearest; size=5,9; from=3,4",
+                                           "f32[1,2,6,5]; mode=bilinear; size=6,5; from=3,4; align_corners=true", NULL};
+
+const neap_op neap__op_resample2d_grad = {
+    .name = "resample2d_grad",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .internal = true,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {RESAMPLE_OPTIONS},
+    .infer = infer_grad,
+    .grad = grad_grad,
+    .batch = batch,
+    .cost = cost,
+    .samples = grad_samples,
+    .doc = "Gradient of resample2d's input, of height and width `from`.",
+};
+
+/* --- what scripts use -------------------------------------------------------------------------------------------- */
+
+/* Windows that all have one size are those of avg_pool2d. */
+static neap_id adaptive(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  const neap_shape x = neap__desc_at(g, in[0]).shape;
+  const int64_t *size = opt[0].v.list;
+  (void)op;
+  if (x.ndim == 4 && x.dim[2] > 0 && x.dim[3] > 0 && x.dim[2] % size[0] == 0 && x.dim[3] % size[1] == 0) {
+    const neap_opt kernel = {.set = 1, .n = 2, .v.list = {x.dim[2] / size[0], x.dim[3] / size[1]}};
+    return neap__build(g, &neap__op_avg_pool2d, in, n_in, (neap_opt[NEAP_MAX_OPTS]){kernel});
+  }
+  return neap__build(g, &neap__op_resample2d, in, n_in, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(0), opt[0]});
+}
+
+static const char *const adaptive_samples[] = {"f32[2,3,9,8]; output_size=1",
+                                               "f32[2,3,6,4]; output_size=3,2",
+                                               "f32[1,2,7,5]; output_size=3,2",
+                                               "f32[1,2,2,3]; output_size=4,5",
+                                               "f64[1,1,5,5]; output_size=2",
+                                               "f32[0,2,5,5]; output_size=2",
+                                               NULL};
+
+const neap_op neap__op_adaptive_avg_pool2d = {
+    .name = "adaptive_avg_pool2d",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {{.name = "output_size", .type = NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX}},
+    .expand = adaptive,
+    .samples = adaptive_samples,
+    .doc = "Means of windows chosen so that the output has height and width `output_size`, as torch's "
+           "adaptive_avg_pool2d.",
+};
+
+/* Options `size` and `scale_factor`, of which one is given; with a factor, places are computed from it. */
+static neap_id upsample(neap_graph *g, const neap_op *op, const neap_id *in, int64_t mode, const neap_opt *size,
+                        const neap_opt *factor, const neap_opt *corners) {
+  const neap_shape x = neap__desc_at(g, in[0]).shape;
+  neap_opt o[NEAP_MAX_OPTS] = {NEAP_INT(mode), *size, NEAP_UNSET, NEAP_INT(corners ? corners->v.i : 0)};
+  if (size->set == factor->set)
+    return neap__graph_fail(g, op, NEAP_INVALID, "%s `size` and `scale_factor`, expected one of the two",
+                            size->set ? "both" : "neither of");
+  if (factor->set) {
+    o[SIZE] = (neap_opt){.set = 1, .n = 2};
+    o[SCALE_H] = o[SCALE_W] = NEAP_FLOAT(1 / factor->v.f);
+    for (int i = 0; i < 2; i++) {
+      const double length = floor((double)(x.ndim == 4 ? x.dim[2 + i] : 1) * factor->v.f);
+      if (!(length >= 1 && length <= INT32_MAX))
+        return neap__graph_fail(g, op, NEAP_RANGE, "`scale_factor` is %g, which makes %g of dimension %d", factor->v.f,
+                                length, 3 + i);
+      o[SIZE].v.list[i] = (int64_t)length;
+    }
+  }
+  return neap__build(g, &neap__op_resample2d, in, 1, o);
+}
+
+static neap_id nearest(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  return upsample(g, op, in, 1, &opt[0], &opt[1], NULL);
+}
+
+static neap_id bilinear(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  return upsample(g, op, in, 2, &opt[0], &opt[1], &opt[2]);
+}
+
+#define UPSAMPLE_OPTIONS                                                    \
+  {.name = "size", .type = NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX}, {    \
+    .name = "scale_factor", .type = NEAP_OPT_FLOAT, .min = 1e-6, .max = 1e9 \
+  }
+
+static const char *const nearest_samples[] = {"f32[1,2,3,4]; scale_factor=2",   "f32[2,1,3,4]; size=5,9",
+                                              "f32[1,2,5,5]; scale_factor=0.6", "f64[1,1,2,2]; size=3",
+                                              "f32[0,2,3,3]; scale_factor=2",   NULL};
+
+const neap_op neap__op_upsample_nearest2d = {
+    .name = "upsample_nearest2d",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {UPSAMPLE_OPTIONS},
+    .expand = nearest,
+    .samples = nearest_samples,
+    .doc = "Images of another size by the nearest place of the input, as torch's interpolate with mode nearest.",
+};
+
+static const char *const bilinear_samples[] = {"f32[1,2,3,4]; scale_factor=2",
+                                               "f32[2,1,3,4]; size=5,9; align_corners=true",
+                                               "f32[1,2,5,5]; scale_factor=0.6",
+                                               "f32[1,1,4,4]; size=1; align_corners=true",
+                                               "f64[1,1,2,2]; size=3",
+                                               "f32[0,2,3,3]; scale_factor=2",
+                                               NULL};
+
+const neap_op neap__op_upsample_bilinear2d = {
+    .name = "upsample_bilinear2d",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {UPSAMPLE_OPTIONS, {.name = "align_corners", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .expand = bilinear,
+    .samples = bilinear_samples,
+    .doc = "Images of another size by linear interpolation, as torch's interpolate with mode bilinear.",
+};
