@@ -88,6 +88,12 @@ static int reset_peak(lua_State *L) {
   return 0;
 }
 
+/* release() gives back to the system what is idle: arenas that no run holds, and what the pool keeps for reuse. */
+static int release(lua_State *L) {
+  neap__context_release(neap__lua_get(L)->ctx);
+  return 0;
+}
+
 /* 67108864, "64MiB", or nil for none. */
 static uint64_t get_limit(lua_State *L, int index, const char *function) {
   uint64_t bytes = UINT64_MAX;
@@ -149,6 +155,7 @@ void neap__open_memory(lua_State *L) {
   static const luaL_Reg functions[] = {{"memory", memory},
                                        {"memory_holders", memory_holders},
                                        {"reset_peak", reset_peak},
+                                       {"release", release},
                                        {"device", device},
                                        {"set_memory_limit", set_memory_limit},
                                        {"clock", clock_seconds},

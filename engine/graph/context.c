@@ -160,7 +160,10 @@ neap_status neap__context_tensor(neap_context *c, const neap_desc *d, neap_owner
 
 void neap__context_limit(neap_context *c, uint64_t limit, bool now) {
   neap__budget_set(c->budget, limit);
-  if (!now) return;
+  if (now) neap__context_release(c);
+}
+
+void neap__context_release(neap_context *c) {
   drop_idle(&c->train);
   drop_idle(&c->infer);
   c->pool->vt->trim(c->pool, 0);

@@ -52,6 +52,9 @@ neap_status neap__context_reserve(neap_context *c, size_t bytes, neap_owner owne
  * dropped unfinished updates. */
 void neap__context_limit(neap_context *c, uint64_t limit, bool now);
 
+/* Gives back to the system what is idle: arenas nobody holds, and what the pool keeps for reuse. */
+void neap__context_release(neap_context *c);
+
 /* Makes the arena at least `bytes` large and lends it to `holder`; NEAP_BUSY when someone else holds it. */
 neap_status neap__arena_take(neap_arena *a, const void *holder, size_t bytes, neap_error *err);
 void neap__arena_return(neap_arena *a, const void *holder); /* keeps the block; nothing when not the holder */

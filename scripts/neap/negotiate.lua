@@ -21,10 +21,17 @@ local ATTEMPTS <const> = 20
 local OOM = {__name = "neap.oom"}
 OOM.__index = OOM
 
---- The largest block that could be had now: what is free in one piece, and what idle arenas would give back.
-local function room(memory)
-  if not memory.budget then return math.huge end
-  return math.min(memory.largest_free, memory.budget - memory.in_use) + memory.by_owner.activations
+--- Facts about memory when all that is idle has been given back, and the largest block that could be had.
+local function free_memory()
+  core.release()
+  local memory = core.memory()
+  if not memory.budget then return memory, math.huge end
+  return memory, math.min(memory.largest_free, memory.budget - memory.in_use)
+end
+
+local function room()
+  local _, bytes = free_memory()
+  return bytes
 end
 
 --- How an action changes the number of samples worked on at once, and of the batch.
@@ -127,12 +134,13 @@ function OOM:__tostring()
 end
 
 local function new_oom(update, problem, attempt, fields)
-  local memory = core.memory()
+  collectgarbage()
+  local memory, largest = free_memory()
   fields.requested, fields.budget, fields.in_use = problem.bytes or 0, memory.budget, memory.in_use
   fields.largest_free, fields.holders = memory.largest_free, core.memory_holders()
   fields.step, fields.attempt = update.optimizer:step_count(), attempt
   -- Without a budget the device refused: all that is known is that it has less than that.
-  fields.room = memory.budget and room(memory) or fields.requested - 1
+  fields.room = memory.budget and largest or fields.requested - 1
   return setmetatable(fields, OOM)
 end
 
@@ -164,8 +172,7 @@ local function apply(entry, act)
       if entry then M.plan(entry, item.n) end
     elseif item.kind == "release" then
       collectgarbage()
-      -- Setting a limit at once gives back what is idle.
-      core.set_memory_limit(core.memory().budget, "now")
+      core.release()
     elseif item.kind ~= "retry" then
       rest = rest or {}
       rest[item.kind] = item
@@ -239,7 +246,7 @@ end
 function M.predict(entry, micro)
   if micro and micro >= entry.batch then micro = nil end
   local f = entry.core:predict(micro)
-  f.fits = f.memory.arena <= room(core.memory())
+  f.fits = f.memory.arena <= room()
   return f
 end
 
@@ -247,7 +254,7 @@ end
 ---@param entry table
 ---@return integer? samples, table? forecast
 function M.largest_fit(entry)
-  local available = room(core.memory())
+  local available = room()
   local whole = forecast(entry, entry.batch)
   if not whole then return nil end
   if whole.memory.arena <= available then return entry.batch, whole end
