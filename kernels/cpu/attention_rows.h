@@ -78,14 +78,15 @@ static void NAME(forward)(const attention *a, const scope *at, int64_t head, int
   }
 }
 
-/* One row of a block of the gradient: s becomes the weights p, t = d v' becomes p (t - sum(d y)) scale. */
-static void NAME(slope)(const attention *a, T *s, T *t, int64_t n, T lse, T dot) {
+/* One row of a block of the gradient: s becomes the weights p, t = d v' becomes p (t - dot) scale, where dot is
+ * sum(d y). When the block has all keys that is sum(p t) / sum(p), with which the row's sum is closest to the zero that
+ * it is: what is added to all keys alike, as a bias, has no gradient, and an optimizer that divides by the gradient's
+ * size must not see one. */
+static void NAME(slope)(const attention *a, T *s, T *t, int64_t n, bool whole, T lse, T dot) {
   const T base = lse == -(T)INFINITY ? 0 : lse, scale = (T)a->scale;
-  NEAP_IVDEP for (int64_t j = 0; j < n; j++) {
-    const T p = EXP_T(s[j] - base);
-    s[j] = p;
-    t[j] = p * (t[j] - dot) * scale;
-  }
+  NEAP_IVDEP for (int64_t j = 0; j < n; j++) s[j] = EXP_T(s[j] - base);
+  if (whole && lse != -(T)INFINITY) dot = NAME(row_dot)(s, t, n) / NAME(row_sum)(s, n);
+  NEAP_IVDEP for (int64_t j = 0; j < n; j++) t[j] = s[j] * (t[j] - dot) * scale;
 }
 
 /* Blocks of queries [q0, q0 + rows) and keys [k0, k0 + n) of a head: adds their share to all three gradients. */
@@ -96,6 +97,7 @@ static void NAME(backward_block)(const attention *a, const scope *at, int64_t he
   const T *keys = (const T *)at->l->in[2] + head * a->s * e, *v = (const T *)at->l->in[3] + to * f;
   const T *q = queries + q0 * e, *k = keys + k0 * e, *lse = (const T *)at->l->in[5] + from;
   T *s = at->scores, *t = s + BLOCK_Q * BLOCK_K;
+  const bool whole = keys_seen(a, q0 + rows) <= BLOCK_K;
   NAME(scores)(a, at, queries, keys, q0, rows, k0, n, s);
   const neap_cpu_gemm values = {.dtype = at->dtype,
                                 .m = rows,
@@ -110,7 +112,7 @@ static void NAME(backward_block)(const attention *a, const scope *at, int64_t he
                                 .c = t,
                                 .c_row = BLOCK_K};
   NEAP_CPU_NAME(gemm_block)(&values, 0, rows, 0, n, at->pack);
-  for (int64_t i = 0; i < rows; i++) NAME(slope)(a, s + i * BLOCK_K, t + i * BLOCK_K, n, lse[i], dot[q0 + i]);
+  for (int64_t i = 0; i < rows; i++) NAME(slope)(a, s + i * BLOCK_K, t + i * BLOCK_K, n, whole, lse[i], dot[q0 + i]);
   const neap_cpu_gemm dv = {.dtype = at->dtype,
                             .m = n,
                             .n = f,
