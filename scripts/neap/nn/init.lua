@@ -8,6 +8,8 @@
 local check = require "neap.check"
 local module = require "neap.nn.module"
 local layers = require "neap.nn.layers"
+local norm = require "neap.nn.norm"
+local attention = require "neap.nn.attention"
 require "neap.nn.state"
 
 ---@class neap.nn
@@ -15,7 +17,9 @@ local M = {
   module = module.module, parameter = module.parameter, buffer = module.buffer,
   is_module = module.is_module, is_training = module.is_training,
 }
-for name, constructor in pairs(layers) do M[name] = constructor end
+for _, list in ipairs {layers, norm, attention} do
+  for name, constructor in pairs(list) do M[name] = constructor end
+end
 
 --- A function as a layer without parameters.
 local Function = module.module("Function", {
