@@ -1,16 +1,15 @@
 /* Single elements by indices along a dimension: gather, its gradient, scatter_add. */
 #include "op/index.h"
 
-neap_id neap__pick(neap_graph *g, neap_id x, neap_id index, int32_t dim) {
-  return neap__build(g, &neap__op_pick, (neap_id[]){x, index}, 2, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dim)});
+neap_id neap__gather_at(neap_graph *g, neap_id x, neap_id index, int32_t dim) {
+  return neap__build(g, &neap__op_gather, (neap_id[]){x, index}, 2, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dim)});
 }
 
 /* index must lie within `around` in every dimension but dim. */
 static neap_status check(neap_infer *x, const neap_desc *index, const neap_shape *around) {
   char a[96], b[96];
-  if (index->dtype != NEAP_I64)
-    return neap__fail(x->err, NEAP_DTYPE, "the indices are %s, expected int64", neap__dtype_name(index->dtype));
-  neap_status s = neap__dim_option(&x->opt[0], around->ndim, x->err);
+  neap_status s = neap__need_index(x, 1);
+  if (s == NEAP_OK) s = neap__dim_option(&x->opt[0], around->ndim, x->err);
   bool fits = s == NEAP_OK && index->shape.ndim == around->ndim;
   for (int32_t d = 0; d < around->ndim && fits; d++) fits = d == x->opt[0].v.i || index->shape.dim[d] <= around->dim[d];
   if (fits || s != NEAP_OK) return s;
@@ -40,11 +39,11 @@ static neap_status infer_add(neap_infer *x) {
 }
 
 static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
-  if (need & 1) gin[0] = neap__build(g, &neap__op_scatter, (neap_id[]){gout[0], n->in[1], n->in[0]}, 3, n->opt);
+  if (need & 1) gin[0] = neap__build(g, &neap__op_scatter_sum, (neap_id[]){gout[0], n->in[1], n->in[0]}, 3, n->opt);
 }
 
 static void grad_add(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
-  if (need & 1) gin[0] = neap__pick(g, gout[0], n->in[1], (int32_t)n->opt[0].v.i);
+  if (need & 1) gin[0] = neap__gather_at(g, gout[0], n->in[1], (int32_t)n->opt[0].v.i);
 }
 
 /* Beside dim, both have the samples at one place; along dim the indices alone have them. */
@@ -94,12 +93,11 @@ static const char *const add_samples[] = {
     "f32[2,2,2] i64[2,2,2]:below=4 f32[2,4,3]; dim=2", "f32[2,0] i64[2,0] f32[2,5]; dim=-1",
     "f64[2,3] i64[2,3]:below=5 f64[2,5]; dim=2",       NULL};
 
-const neap_op neap__op_pick = {
-    .name = "pick",
+const neap_op neap__op_gather = {
+    .name = "gather",
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .internal = true,
     .precision = NEAP_PREC_FOLLOW,
     .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},
     .infer = infer,
@@ -107,11 +105,11 @@ const neap_op neap__op_pick = {
     .batch = batch,
     .cost = cost,
     .samples = samples,
-    .doc = "gather with indices in int64.",
+    .doc = "Elements of the first input, each at the (0-based) index along `dim` that the second gives in its place.",
 };
 
-const neap_op neap__op_scatter = {
-    .name = "scatter",
+const neap_op neap__op_scatter_sum = {
+    .name = "scatter_sum",
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
@@ -128,30 +126,11 @@ const neap_op neap__op_scatter = {
     .doc = "Elements added in order to zeros of the third input's shape, each at its index along `dim`.",
 };
 
-/* --- for users --- */
-
-static bool resolve(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *opt, int32_t *dim) {
-  neap_error err;
-  neap_status s = neap__dim_resolve(opt->v.i, neap__desc_at(g, x).shape.ndim, dim, &err);
-  if (s != NEAP_OK) neap__graph_fail(g, op, s, "%s", err.message);
-  return s == NEAP_OK;
-}
-
-static neap_id gather(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
-  (void)n_in;
-  int32_t dim;
-  neap_id index = neap__as_index(g, op, in[1]);
-  if (index == NEAP_NONE || !resolve(g, op, in[0], &opt[0], &dim)) return NEAP_NONE;
-  return neap__pick(g, in[0], index, dim);
-}
-
 /* (x, index, source); of a source larger than the indices its beginning counts, as in torch. */
 static neap_id scatter_add(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
-  int32_t dim;
   char a[96], b[96];
-  neap_id index = neap__as_index(g, op, in[1]), source = in[2];
-  if (index == NEAP_NONE || !resolve(g, op, in[0], &opt[0], &dim)) return NEAP_NONE;
+  neap_id index = in[1], source = in[2];
   neap_desc x = neap__desc_at(g, in[0]), places = neap__desc_at(g, index), from = neap__desc_at(g, source);
   if (x.dtype != from.dtype)
     return neap__graph_fail(g, op, NEAP_DTYPE, "the source is %s, expected %s like the first input",
@@ -165,7 +144,7 @@ static neap_id scatter_add(neap_graph *g, const neap_op *op, const neap_id *in, 
     return neap__graph_fail(g, op, NEAP_SHAPE, "indices of shape %s go beyond the source, which has %s",
                             neap__shape_text(&places.shape, a, sizeof a), neap__shape_text(&from.shape, b, sizeof b));
   neap_id sum =
-      neap__build(g, &neap__op_scatter, (neap_id[]){source, index, in[0]}, 3, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dim)});
+      neap__build(g, &neap__op_scatter_sum, (neap_id[]){source, index, in[0]}, 3, (neap_opt[NEAP_MAX_OPTS]){opt[0]});
   return neap__build2(g, &neap__op_add, in[0], sum);
 }
 
@@ -175,17 +154,6 @@ static const char *const scatter_samples[] = {"f32[2,5] i64[2,3]:below=5 f32[2,3
                                               "f64[2,5] i64[2,3]:below=5 f64[2,3]; dim=2",
                                               "i64[5]:below=9 i64[3]:below=5 i64[3]:below=9; dim=1",
                                               NULL};
-
-const neap_op neap__op_gather = {
-    .name = "gather",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},
-    .expand = gather,
-    .samples = samples,
-    .doc = "Elements of the first input, each at the (0-based) index along `dim` that the second gives in its place.",
-};
 
 const neap_op neap__op_scatter_add = {
     .name = "scatter_add",

@@ -13,7 +13,7 @@ static neap_id along(neap_graph *g, const extreme *e, neap_id x, const neap_opt 
   neap_shape shape = neap__reduced_shape(&d.shape, dims, keep);
   neap_id place = neap__build(g, e->place, &x, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dim), NEAP_INT(1)});
   if (place == NEAP_NONE) return place;
-  neap_id y = neap__pick(g, x, place, (int32_t)dim);
+  neap_id y = neap__gather_at(g, x, place, (int32_t)dim);
   return y == NEAP_NONE ? y : neap__reshape_to(g, y, &shape);
 }
 

@@ -2,8 +2,8 @@
 
 static neap_status infer(neap_infer *x) {
   char text[96];
-  if (x->in[0].dtype != NEAP_I64)
-    return neap__fail(x->err, NEAP_DTYPE, "the classes are %s, expected int64", neap__dtype_name(x->in[0].dtype));
+  neap_status s = neap__need_index(x, 0);
+  if (s != NEAP_OK) return s;
   x->out[0] = x->in[0];
   neap_shape *shape = &x->out[0].shape;
   if (shape->ndim == NEAP_MAX_DIMS)

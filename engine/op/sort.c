@@ -58,7 +58,7 @@ static neap_id sort(neap_graph *g, const neap_op *op, const neap_id *in, uint32_
   (void)n_in;
   int32_t dim;
   if (!resolve(g, op, in[0], &opt[0], &dim)) return NEAP_NONE;
-  return neap__pick(g, in[0], order(g, in[0], dim, opt[1].v.i != 0), dim);
+  return neap__gather_at(g, in[0], order(g, in[0], dim, opt[1].v.i != 0), dim);
 }
 
 /* Options: k, dim, largest. */
@@ -79,7 +79,7 @@ static neap_id topk(neap_graph *g, const neap_op *op, const neap_id *in, uint32_
   int32_t dim;
   neap_id places = topk_indices(g, op, in, n_in, opt);
   if (places == NEAP_NONE || !resolve(g, op, in[0], &opt[1], &dim)) return NEAP_NONE;
-  return neap__pick(g, in[0], places, dim);
+  return neap__gather_at(g, in[0], places, dim);
 }
 
 static const char *const topk_samples[] = {"f32[2,5]:distinct; k=3",

@@ -11,6 +11,7 @@ typedef void (*add_fn)(const kernel *k, const neap_launch *l, int64_t outer, int
 
 struct kernel {
   neap_cpu_kernel head;
+  uint32_t table, index;      /* which inputs they are */
   int64_t rows, count, inner; /* R of the table, K indices */
   size_t entry;               /* bytes of an entry */
   bool skips;
@@ -34,14 +35,14 @@ static int64_t row_of(const kernel *k, const neap_launch *l, const int64_t *inde
 static void run_take(const neap_cpu_kernel *base, const neap_launch *l, uint32_t phase, uint32_t task,
                      uint32_t thread) {
   const kernel *k = (const kernel *)base;
-  const int64_t *index = l->in[1];
+  const int64_t *index = l->in[k->index];
   (void)phase, (void)thread;
   int64_t first = task * k->per, end = smaller(first + k->per, k->units);
   for (int64_t u = first; u < end; u++) {
     int64_t row = row_of(k, l, index, u % k->count);
     if (row < 0) continue;
     char *to = (char *)l->out[0] + (size_t)u * k->entry;
-    const char *from = (const char *)l->in[0] + (size_t)(u / k->count * k->rows + row) * k->entry;
+    const char *from = (const char *)l->in[k->table] + (size_t)(u / k->count * k->rows + row) * k->entry;
     switch (k->entry) { /* copies of a size known here are single moves */
       case 4: memcpy(to, from, 4); break;
       case 8: memcpy(to, from, 8); break;
@@ -100,18 +101,29 @@ static int64_t measure(kernel *k, const neap_shape *table, int64_t count, int64_
   return outer;
 }
 
-static neap_status prepare_take(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
-  if (s->in[1].desc.dtype != NEAP_I64) return neap__cpu_unsupported(s, err);
+static neap_status prepare_take(neap_cpu *cpu, const neap_sig *s, uint32_t table, int64_t dim, neap_cpu_kernel **out,
+                                neap_error *err) {
+  uint32_t index = 1 - table;
+  if (s->in[index].desc.dtype != NEAP_I64) return neap__cpu_unsupported(s, err);
   neap_status status = neap__cpu_kernel_new(cpu, s, sizeof(kernel), run_take, 0, out, err);
   if (status != NEAP_OK) return status;
   kernel *k = (kernel *)*out;
-  const neap_desc *table = &s->in[0].desc;
-  k->units = measure(k, &table->shape, s->in[1].desc.shape.dim[0], s->opt[0].v.i, neap__dtype_size(table->dtype));
+  const neap_desc *d = &s->in[table].desc;
+  k->table = table;
+  k->index = index;
+  k->units = measure(k, &d->shape, neap__shape_count(&s->in[index].desc.shape), dim, neap__dtype_size(d->dtype));
   k->units *= k->count;
   double unit = 4e-9 + 2e-10 * (double)k->entry;
   k->head.tasks[0] = neap__cpu_split(k->units, unit, &k->per);
   k->head.base.seconds = (double)k->units * unit;
   return NEAP_OK;
+}
+
+static neap_status prepare_select(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
+  return prepare_take(cpu, s, 0, s->opt[0].v.i, out, err);
+}
+static neap_status prepare_embedding(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
+  return prepare_take(cpu, s, 1, 0, out, err);
 }
 
 static neap_status prepare_add(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
@@ -121,7 +133,7 @@ static neap_status prepare_add(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel
   if (status != NEAP_OK) return status;
   kernel *k = (kernel *)*out;
   size_t element = neap__dtype_size(table->dtype);
-  k->units = measure(k, &table->shape, s->in[1].desc.shape.dim[0], s->opt[0].v.i, element);
+  k->units = measure(k, &table->shape, neap__shape_count(&s->in[1].desc.shape), s->opt[0].v.i, element);
   k->tiles = (k->inner + COLUMNS - 1) / COLUMNS;
   k->units *= k->tiles;
   k->add = table->dtype == NEAP_F32 ? add_f32 : add_f64;
@@ -137,5 +149,6 @@ static neap_status prepare_add(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel
   return NEAP_OK;
 }
 
-NEAP_CPU_KERNEL(take) = {.prepare = prepare_take};
+NEAP_CPU_KERNEL(index_select) = {.prepare = prepare_select};
+NEAP_CPU_KERNEL(embedding) = {.prepare = prepare_embedding};
 NEAP_CPU_KERNEL(index_add) = {.prepare = prepare_add};

@@ -120,7 +120,7 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_desc *ta
   return NEAP_OK;
 }
 
-static neap_status prepare_pick(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
+static neap_status prepare_gather(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
   size_t element = neap__dtype_size(s->in[0].desc.dtype);
   lines_fn lines = element == 1 ? pick1 : element == 2 ? pick2 : element == 4 ? pick4 : pick8;
   return prepare(cpu, s, &s->in[0].desc, lines, 0, out, err);
@@ -139,5 +139,5 @@ static neap_status prepare_scatter(neap_cpu *cpu, const neap_sig *s, neap_cpu_ke
   return NEAP_OK;
 }
 
-NEAP_CPU_KERNEL(pick) = {.prepare = prepare_pick};
-NEAP_CPU_KERNEL(scatter) = {.prepare = prepare_scatter};
+NEAP_CPU_KERNEL(gather) = {.prepare = prepare_gather};
+NEAP_CPU_KERNEL(scatter_sum) = {.prepare = prepare_scatter};
