@@ -386,6 +386,15 @@ static int is_parameter(lua_State *L) {
   return 1;
 }
 
+/* method(name, function): for what the standard library adds to tensors. Upvalue 1: the table of methods. */
+static int add_method(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TSTRING);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_settop(L, 2);
+  lua_rawset(L, lua_upvalueindex(1));
+  return 0;
+}
+
 void neap__open_tensor(lua_State *L) {
   static const luaL_Reg methods[] = {{"numel", numel},     {"item", item},          {"totable", totable},
                                      {"tobytes", tobytes}, {"clone", clone},        {"detach", detach},
@@ -407,6 +416,9 @@ void neap__open_tensor(lua_State *L) {
   neap__open_ops(L, core + 2);
   lua_pop(L, 1);
   luaL_setfuncs(L, methods, 0);
+  lua_pushvalue(L, -1);
+  lua_pushcclosure(L, add_method, 1);
+  lua_setfield(L, core, "method");
   lua_pushcclosure(L, index_tensor, 1);
   lua_setfield(L, core + 1, "__index");
   lua_settop(L, core);

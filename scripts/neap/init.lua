@@ -15,7 +15,7 @@ local neap = {}
 local private = {
   parameter = true, is_parameter = true, trace = true, tracing = true, at = true, assign = true, snapshot = true,
   changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
-  random_state = true, isatty = true, untraced = true,
+  random_state = true, method = true, isatty = true, untraced = true,
 }
 for name, v in pairs(core) do
   if not private[name] then neap[name] = v end
@@ -23,14 +23,19 @@ end
 
 local program = require "neap.program"
 local report = require "neap.report"
+local shape = require "neap.shape"
 local store = require "neap.store"
 
 neap.compile, neap.value_and_grad = program.compile, program.value_and_grad
 neap.memory_summary = report.memory_summary
 neap.save, neap.load = store.save, store.load
+neap.split, neap.chunk = shape.split, shape.chunk
+core.method("split", shape.split)
+core.method("chunk", shape.chunk)
 
 -- Loaded at first use, so that a host which only runs tensors pays for no more.
 local lazy = {
+  einsum = function() return require "neap.einsum" end,
   nn = function() return require "neap.nn" end,
   optim = function() return require "neap.optim" end,
   data = function() return require "neap.data" end,
