@@ -13,7 +13,7 @@ local neap = {}
 
 -- What scripts of this library share with the core, and scripts of users need not see.
 local private = {
-  parameter = true, is_parameter = true, trace = true, tracing = true, at = true, assign = true, snapshot = true,
+  parameter = true, is_parameter = true, trace = true, tracing = true, at = true, snapshot = true,
   changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
   random_state = true, method = true, isatty = true, untraced = true,
 }
