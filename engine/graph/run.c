@@ -71,10 +71,10 @@ void neap__run_end(neap_run *r) {
 
 static char *resolve(const neap_run *r, uint32_t value) {
   const neap_program *p = r->program;
-  const neap_pvalue *v = &p->values[value];
   while (p->values[value].root != value) value = p->values[value].root;
+  /* The root's, since a value may become an external output after others were made its aliases. */
   const neap_pvalue *root = &p->values[value];
-  size_t skip = (size_t)((int64_t)r->micro * p->micro) * v->sample_bytes;
+  size_t skip = (size_t)((int64_t)r->micro * p->micro) * root->sample_bytes;
   switch (root->ref) {
     case NEAP_REF_INPUT: return (char *)(uintptr_t)r->inputs[root->index] + skip;
     case NEAP_REF_CAPTURE: return neap__tensor_data(&p->captures[root->index]);
