@@ -118,7 +118,7 @@ static void lay_out(const kernel *k, const neap_launch *l, chunk *raw, chunk *re
   for (uint32_t i = 0; i < k->n_in; i++) {
     const operand *o = &k->in[i];
     int64_t n = o->single ? 1 : o->periodic ? CHUNK + k->dim[k->ndim - 1] : 0;
-    if (o->dense || n == 0) continue;
+    if (n == 0) continue; /* one element in all is dense as well */
     if (o->single)
       memcpy(raw[i].bytes, l->in[i], o->size);
     else
