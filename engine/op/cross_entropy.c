@@ -40,9 +40,18 @@ static neap_status infer(neap_infer *x) {
 
 /* (gradient, scores, target, ...) -> gradient of the scores */
 static neap_status infer_back(neap_infer *x) {
+  char a[96], b[96];
   neap_status s = check(x, &x->in[1], &x->in[2]);
+  if (s != NEAP_OK) return s;
+  for (uint32_t i = 0; i < x->n_in; i += 3) { /* the gradient, and the logarithms of softmax_nll */
+    const neap_dtype t = i ? NEAP_F64 : x->in[1].dtype;
+    if (x->in[i].dtype == t && neap__shape_equal(&x->in[i].shape, &x->in[2].shape)) continue;
+    return neap__fail(x->err, NEAP_SHAPE, "input %u is %s %s, expected %s %s like the target", i + 1,
+                      neap__dtype_name(x->in[i].dtype), neap__shape_text(&x->in[i].shape, a, sizeof a),
+                      neap__dtype_name(t), neap__shape_text(&x->in[2].shape, b, sizeof b));
+  }
   x->out[0] = x->in[1];
-  return s;
+  return NEAP_OK;
 }
 
 static neap_id at_classes(neap_graph *g, neap_id v, neap_id scores) {

@@ -8,6 +8,16 @@ static neap_status infer(neap_infer *x) {
   return s;
 }
 
+/* (gradient, output) of one kind. */
+static neap_status infer_grad(neap_infer *x) {
+  char at[96], bt[96];
+  if (x->in[0].dtype != x->in[1].dtype || !neap__shape_equal(&x->in[0].shape, &x->in[1].shape))
+    return neap__fail(x->err, NEAP_SHAPE, "gradient %s %s and output %s %s, expected the same of both",
+                      neap__dtype_name(x->in[0].dtype), neap__shape_text(&x->in[0].shape, at, sizeof at),
+                      neap__dtype_name(x->in[1].dtype), neap__shape_text(&x->in[1].shape, bt, sizeof bt));
+  return infer(x);
+}
+
 static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
   (void)g;
   return neap__batch_along(n, in, out, (int32_t)n->opt[0].v.i);
@@ -64,11 +74,12 @@ static const char *const samples[] = {"f32[2,5]; dim=-1",
 static const char *const grad_samples[] = {"f32[2,5] f32[2,5]; dim=-1", "f32[2,3,4] f32[2,3,4]; dim=2",
                                            "f32[0,3] f32[0,3]; dim=2", "f64[2,5] f64[2,5]; dim=2", NULL};
 
-#define SOFTMAX(op_name, inputs, hidden, places, gradient, cases, text)                                             \
-  {                                                                                                                 \
-    .name = op_name, .min_in = inputs, .max_in = inputs, .n_out = 1, .internal = hidden, .inplace = places,         \
-    .precision = NEAP_PREC_KEEP, .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}}, .infer = infer, \
-    .grad = gradient, .batch = batch, .cost = cost, .samples = cases, .doc = text                                   \
+#define SOFTMAX(op_name, inputs, hidden, places, gradient, cases, text)                                          \
+  {                                                                                                              \
+    .name = op_name, .min_in = inputs, .max_in = inputs, .n_out = 1, .internal = hidden, .inplace = places,      \
+    .precision = NEAP_PREC_KEEP, .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},              \
+    .infer = inputs == 2 ? infer_grad : infer, .grad = gradient, .batch = batch, .cost = cost, .samples = cases, \
+    .doc = text                                                                                                  \
   }
 
 const neap_op neap__op_softmax =
