@@ -17,8 +17,13 @@ neap_status neap__batch_images(const neap_node *n, const neap_batch *in, neap_ba
 }
 
 neap_status neap__need_images(const neap_infer *x, uint32_t i, const char *what) {
+  const neap_shape *s = &x->in[i].shape;
   char text[96];
-  if (x->in[i].shape.ndim == 4) return NEAP_OK;
-  return neap__fail(x->err, NEAP_SHAPE, "%s %s, expected 4 dimensions (samples, channels, height, width)", what,
-                    neap__shape_text(&x->in[i].shape, text, sizeof text));
+  neap__shape_text(s, text, sizeof text);
+  if (s->ndim != 4)
+    return neap__fail(x->err, NEAP_SHAPE, "%s %s, expected 4 dimensions (samples, channels, height, width)", what,
+                      text);
+  if (s->dim[2] < 1 || s->dim[3] < 1)
+    return neap__fail(x->err, NEAP_SHAPE, "%s %s, expected a height and a width of at least 1", what, text);
+  return NEAP_OK;
 }

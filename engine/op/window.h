@@ -20,7 +20,7 @@ static inline int64_t neap__window_places(int64_t size, int64_t extent, int64_t 
  * output. All other inputs are constant. */
 neap_status neap__batch_images(const neap_node *n, const neap_batch *in, neap_batch *out, uint32_t image_inputs);
 
-/* NEAP_SHAPE unless input i is (N, C, H, W). */
+/* NEAP_SHAPE unless input i is (N, C, H, W); there may be no samples and no channels, as in PyTorch. */
 neap_status neap__need_images(const neap_infer *x, uint32_t i, const char *what);
 
 #endif
