@@ -1,4 +1,4 @@
-# CTest labels: unit, conform (cmocka programs), lua (Busted), embed (the installed package), docs (code in
+# CTest labels: unit (cmocka programs), conform (one test for each op of the table), lua (Busted), embed (the installed package), docs (code in
 # the README); in a sanitized build unit, conform and lua also carry `asan`.
 
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
@@ -27,6 +27,23 @@ endfunction()
 # --- cmocka programs: tests/unit/test_*.c, tests/conform/test_*.c, with what they share in tests/support --
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
 file(GLOB test_sources CONFIGURE_DEPENDS tests/unit/test_*.c tests/conform/test_*.c)
+file(GLOB conform_sources CONFIGURE_DEPENDS tests/conform/*.c)
+list(REMOVE_ITEM conform_sources ${test_sources})
+
+# The tests of a conformance program are what it lists after it was built, so that none is forgotten or left over.
+function(neap_discover_tests target)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${target}.ctest)
+  string(REPLACE ";" "," environment "${test_environment}")
+  math(EXPR seconds "60 * ${slowdown}")
+  add_custom_command(
+    TARGET ${target}
+    POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> -DOUTPUT=${file} -DLABELS=conform,${sanitized}
+            -DTIMEOUT=${seconds} -DENVIRONMENT=${environment} -DROOT=${PROJECT_SOURCE_DIR} -P
+            ${PROJECT_SOURCE_DIR}/cmake/discover_tests.cmake
+    VERBATIM)
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+endfunction()
 
 if(CMOCKA_FOUND AND test_sources AND NOT NEAP_LINT)
   # An archive, so that a test links what it uses and may put its own in place of the rest.
@@ -46,10 +63,15 @@ if(CMOCKA_FOUND AND test_sources AND NOT NEAP_LINT)
                                             neap_lua_headers)
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests/${label} OUTPUT_NAME test_${name}
                                                LINKER_LANGUAGE ${NEAP_LINKER_LANGUAGE})
-    neap_add_test(${label}.${name} ${label} 120 ${target})
+    if(label STREQUAL conform)
+      target_sources(${target} PRIVATE ${conform_sources})
+      neap_discover_tests(${target})
+    else()
+      neap_add_test(${label}.${name} ${label} 120 ${target})
+    endif()
   endforeach()
 elseif(CMOCKA_FOUND AND test_sources)
-  neap_object_library(neap_test_objects ${test_sources} ${support_sources})
+  neap_object_library(neap_test_objects ${test_sources} ${conform_sources} ${support_sources})
   target_include_directories(neap_test_objects PRIVATE tests)
   target_link_libraries(neap_test_objects PRIVATE PkgConfig::CMOCKA)
 endif()

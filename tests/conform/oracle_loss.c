@@ -1,0 +1,121 @@
+/* Losses: of class indices, and of differences. */
+#include <math.h>
+#include <string.h>
+
+#include "conform/oracle.h"
+
+enum { MEAN, SUM, NONE };
+
+/* scores: (N, C, rest...) or (C): classes are dimension 1, of a single sample 0. */
+typedef struct scores {
+  int64_t outer, classes, inner;
+} scores;
+
+static scores scores_of(const neap_shape *s) {
+  scores r = {1, s->dim[s->ndim > 1 ? 1 : 0], 1};
+  if (s->ndim > 1) r.outer = s->dim[0];
+  for (int32_t d = 2; d < s->ndim; d++) r.inner *= s->dim[d];
+  return r;
+}
+
+/* The k-th score of target place i. */
+static double score(const kt_value *x, const scores *s, int64_t i, int64_t k) {
+  return kt_get(x, (i / s->inner * s->classes + k) * s->inner + i % s->inner);
+}
+
+static double log_sum(const kt_value *x, const scores *s, int64_t i) {
+  double most = -INFINITY, sum = 0;
+  for (int64_t k = 0; k < s->classes; k++) most = fmax(most, score(x, s, i, k));
+  for (int64_t k = 0; k < s->classes; k++) sum += exp(score(x, s, i, k) - most);
+  return most + log(sum);
+}
+
+static bool ignored(const neap_opt *ignore, double label) { return ignore->set && (double)ignore->v.i == label; }
+
+static void softmax_nll(const cf_case *c, const kt_value *in, kt_value *out) {
+  const scores s = scores_of(&in[0].desc.shape);
+  out[0] = cf_made(&in[1].desc.shape);
+  out[1] = cf_made(&in[1].desc.shape);
+  for (int64_t i = 0; i < kt_count(&in[1]); i++) {
+    const double label = kt_get(&in[1], i), lse = log_sum(&in[0], &s, i);
+    kt_set(&out[1], i, lse);
+    kt_set(&out[0], i, ignored(&c->opt[0], label) ? 0 : lse - score(&in[0], &s, i, (int64_t)label));
+  }
+}
+
+static void pick_nll(const cf_case *c, const kt_value *in, kt_value *out) {
+  const scores s = scores_of(&in[0].desc.shape);
+  out[0] = cf_made(&in[1].desc.shape);
+  for (int64_t i = 0; i < kt_count(&in[1]); i++) {
+    const double label = kt_get(&in[1], i);
+    kt_set(&out[0], i, ignored(&c->opt[0], label) ? 0 : -score(&in[0], &s, i, (int64_t)label));
+  }
+}
+
+/* Sums, means over `count`, or leaves the losses. */
+static void reduce(kt_value *loss, int64_t reduction, double count) {
+  double sum = 0;
+  if (reduction == NONE) return;
+  for (int64_t i = 0; i < kt_count(loss); i++) sum += kt_get(loss, i);
+  kt_free(loss);
+  *loss = cf_made(&(neap_shape){0, {0}});
+  kt_set(loss, 0, reduction == MEAN ? sum / count : sum);
+}
+
+static double counted(const cf_case *c, const kt_value *target, const neap_opt *ignore) {
+  double n = 0;
+  (void)c;
+  for (int64_t i = 0; i < kt_count(target); i++) n += !ignored(ignore, kt_get(target, i));
+  return n;
+}
+
+static void nll_loss(const cf_case *given, const kt_value *in, kt_value *out) {
+  const cf_case c = cf_complete(given);
+  cf_case plain = c;
+  plain.opt[0] = c.opt[1];
+  pick_nll(&plain, in, out);
+  reduce(&out[0], c.opt[0].v.i, counted(&c, &in[1], &c.opt[1]));
+}
+
+static void cross_entropy(const cf_case *given, const kt_value *in, kt_value *out) {
+  const cf_case c = cf_complete(given);
+  const scores s = scores_of(&in[0].desc.shape);
+  const double smoothing = c.opt[2].v.f;
+  out[0] = cf_made(&in[1].desc.shape);
+  for (int64_t i = 0; i < kt_count(&in[1]); i++) {
+    const double label = kt_get(&in[1], i), lse = log_sum(&in[0], &s, i);
+    double uniform = 0;
+    if (ignored(&c.opt[1], label)) continue;
+    for (int64_t k = 0; k < s.classes; k++) uniform += (lse - score(&in[0], &s, i, k)) / (double)s.classes;
+    kt_set(&out[0], i,
+           (1 - smoothing) * (lse - score(&in[0], &s, i, (int64_t)label)) + (smoothing > 0 ? smoothing * uniform : 0));
+  }
+  reduce(&out[0], c.opt[0].v.i, counted(&c, &in[1], &c.opt[1]));
+}
+
+static void difference(const cf_case *given, const kt_value *in, kt_value *out, bool squared) {
+  const cf_case c = cf_complete(given);
+  neap_shape shape;
+  neap_error err;
+  assert_int_equal(neap__broadcast(&in[0].desc.shape, &in[1].desc.shape, &shape, &err), NEAP_OK);
+  out[0] = cf_made(&shape);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) {
+    cf_place p;
+    cf_locate(&shape, i, &p);
+    const double d = kt_get(&in[0], cf_spread(&in[0].desc.shape, &shape, &p)) -
+                     kt_get(&in[1], cf_spread(&in[1].desc.shape, &shape, &p));
+    kt_set(&out[0], i, squared ? d * d : fabs(d));
+  }
+  reduce(&out[0], c.opt[0].v.i, (double)kt_count(&out[0]));
+}
+
+static void mse_loss(const cf_case *c, const kt_value *in, kt_value *out) { difference(c, in, out, true); }
+static void l1_loss(const cf_case *c, const kt_value *in, kt_value *out) { difference(c, in, out, false); }
+
+const cf_oracle_row cf_oracles_loss[] = {{"softmax_nll", softmax_nll},
+                                         {"pick_nll", pick_nll},
+                                         {"nll_loss", nll_loss},
+                                         {"cross_entropy", cross_entropy},
+                                         {"mse_loss", mse_loss},
+                                         {"l1_loss", l1_loss},
+                                         {NULL, NULL}};

@@ -1,0 +1,60 @@
+/* Each record is complete and consistent. */
+#include <ctype.h>
+#include <string.h>
+
+#include "conform/conform.h"
+
+static void check_name(const cf_case *c) {
+  for (const char *p = c->op->name; *p; p++)
+    if (!islower((unsigned char)*p) && !isdigit((unsigned char)*p) && *p != '_')
+      cf_complain(c, "is named with '%c'", *p);
+  if (neap__op_find(c->op->name) != c->op) cf_complain(c, "is not found by its name");
+}
+
+static void check_doc(const cf_case *c) {
+  const char *doc = c->op->doc;
+  const size_t n = doc ? strlen(doc) : 0;
+  if (n < 4 || doc[n - 1] != '.' || strchr(doc, '\n')) cf_complain(c, "has no sentence of documentation");
+}
+
+static void check_option(const cf_case *c, int k) {
+  const neap_opt_spec *s = &c->op->opts[k];
+  if (!s->name || !s->name[0]) {
+    cf_complain(c, "option %d has no name", k + 1);
+    return;
+  }
+  for (int i = 0; i < k; i++)
+    if (strcmp(c->op->opts[i].name, s->name) == 0) cf_complain(c, "option `%s` is there twice", s->name);
+  if (s->required && s->has_default) cf_complain(c, "option `%s` is required and has a default", s->name);
+  if (s->min > s->max) cf_complain(c, "option `%s` has no value in its range", s->name);
+  if ((s->type == NEAP_OPT_CHOICE) != (s->choices != NULL))
+    cf_complain(c, "option `%s`: choices are for CHOICE", s->name);
+  const bool bounded = s->min != 0 || s->max != 0;
+  if (bounded && s->has_default && (s->def < s->min || s->def > s->max))
+    cf_complain(c, "option `%s` has a default out of its range", s->name);
+}
+
+static void check_rules(const cf_case *c) {
+  const neap_op *op = c->op;
+  if (op->n_out < 1 || op->n_out > NEAP_MAX_OUT) cf_complain(c, "has %d outputs", op->n_out);
+  if (op->min_in > op->max_in) cf_complain(c, "takes %d to %d inputs", op->min_in, op->max_in);
+  if (op->expand) {
+    if (op->infer || op->grad || op->batch) cf_complain(c, "is a composite: its parts have the rules");
+    return;
+  }
+  if (!op->infer) cf_complain(c, "has no shape rule");
+  if (!op->batch && op->rule != NEAP_BATCH_MIX) cf_complain(c, "has no batch rule");
+  if (!op->grad && !op->nondiff && !op->internal) cf_complain(c, "has no gradient");
+  if (op->grad && op->nondiff && !op->row) cf_complain(c, "has a gradient that nobody asks for");
+  if (op->alias && op->inplace) cf_complain(c, "is an alias: nothing is written");
+  if (op->max_in < 8 && (op->inplace >> op->max_in || op->shape_only >> op->max_in))
+    cf_complain(c, "speaks of inputs it does not take");
+  if (op->inplace & op->shape_only) cf_complain(c, "is in place of an input that has no bytes");
+}
+
+void cf_check_record(const cf_case *c) {
+  check_name(c);
+  check_doc(c);
+  for (int k = 0; k < NEAP_MAX_OPTS && c->op->opts[k].type != NEAP_OPT_END; k++) check_option(c, k);
+  check_rules(c);
+}
