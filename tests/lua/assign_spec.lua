@@ -4,7 +4,7 @@ local nn = neap.nn
 --- A model with a slow copy of its weight that follows it, written at each commit.
 local function teacher_and_student()
   local model = nn.Linear(3, 2)
-  local student = model:state().weight
+  local student = model:parameters()[1]
   local teacher = student:clone()
   local update = neap.update {
     loss = function(x, y)
