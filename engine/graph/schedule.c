@@ -28,11 +28,16 @@ static bool takes_samples(const neap_program *p, const neap_node *n) {
   return false;
 }
 
+/* A node that gives sums beside per-sample values runs again in a later pass; its sums are known after the first. */
+static bool sum_known(const schedule *s, neap_id v) {
+  return s->p->info[v].batch.kind == NEAP_B_SUM && s->low.map[v] != NEAP_NONE;
+}
+
 static bool ready(const schedule *s, const neap_node *n) {
   const neap_graph *g = s->p->graph;
   for (uint32_t i = 0; i < n->n_in; i++) {
     const neap_value *v = &g->values[n->in[i]];
-    if (v->kind == NEAP_VALUE_NODE && !s->done[v->node]) return false;
+    if (v->kind == NEAP_VALUE_NODE && !s->done[v->node] && !sum_known(s, n->in[i])) return false;
   }
   return true;
 }
