@@ -126,7 +126,8 @@ static neap_status batch_add(const neap_graph *g, const neap_node *n, const neap
   bool along = neap__has_samples(&in[0]) && in[0].dim == n->opt[0].v.i;
   if (!neap__has_samples(&in[0]) || along != neap__has_samples(&in[1])) return NEAP_UNSUPPORTED;
   if (along && in[0].per != in[1].per) return NEAP_UNSUPPORTED;
-  out[0] = along ? (neap_batch){.kind = NEAP_B_SUM} : in[0];
+  out[0] = in[0];
+  if (along) out[0] = (neap_batch){.kind = NEAP_B_SUM};
   return NEAP_OK;
 }
 
