@@ -16,15 +16,23 @@ typedef struct kernel {
   bool reverse;
 } kernel;
 
+/* A single line keeps its sum in a register. */
 #define LINES(name, from, acc, to)                                                 \
   static void name(const void *px, void *py, int64_t r, int64_t step, int64_t n) { \
     const from *x = px;                                                            \
     to *y = py;                                                                    \
-    acc sum[COLUMNS] = {0};                                                        \
-    for (int64_t i = 0; i < r; i++, x += step, y += step)                          \
+    acc one = 0, sum[COLUMNS] = {0};                                               \
+    if (n == 1) {                                                                  \
+      for (int64_t i = 0; i < r; i++) {                                            \
+        one += (acc)x[i * step];                                                   \
+        y[i * step] = (to)one;                                                     \
+      }                                                                            \
+      return;                                                                      \
+    }                                                                              \
+    for (int64_t i = 0; i < r; i++)                                                \
       for (int64_t c = 0; c < n; c++) {                                            \
-        sum[c] += (acc)x[c];                                                       \
-        y[c] = (to)sum[c];                                                         \
+        sum[c] += (acc)x[i * step + c];                                            \
+        y[i * step + c] = (to)sum[c];                                              \
       }                                                                            \
   }
 /* Unsigned, so that overflow wraps. */
