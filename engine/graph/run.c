@@ -176,13 +176,16 @@ static double next_task(const neap_run *r) { return task_seconds(&r->program->st
 
 double neap__run_next_seconds(const neap_run *r) { return r->done || !r->program ? 0 : next_task(r); }
 
-/* Remembers the slow side of what is seen, so that predictions err towards stopping early. */
+/* Follows the slow side of what is seen quickly and the fast side slowly, so that predictions err towards
+ * stopping early. A single wild sample (the thread was taken off its core) counts as twice the last estimate. */
 static void learn(neap_step *s, uint32_t phase, double seconds) {
   double *m = &s->seconds[phase];
-  if (*m <= 0 || seconds > *m)
-    *m = *m <= 0 ? seconds : 0.5 * *m + 0.5 * seconds;
+  if (*m <= 0)
+    *m = seconds;
+  else if (seconds > *m)
+    *m += 0.5 * (fmin(seconds, 2 * *m) - *m);
   else
-    *m = 0.95 * *m + 0.05 * seconds;
+    *m += 0.05 * (seconds - *m);
 }
 
 /* Launches what of the phase fits into `left` seconds (at least a task when `must`). */
