@@ -20,12 +20,8 @@ enum { MODE, SIZE, FROM, CORNERS, SCALE_H, SCALE_W };
 
 static neap_status infer(neap_infer *x) {
   const neap_shape *in = &x->in[0].shape;
-  char text[96];
   neap_status s;
   if ((s = neap__need_float(x, 0)) || (s = neap__need_images(x, 0, "input"))) return s;
-  if (in->dim[2] < 1 || in->dim[3] < 1)
-    return neap__fail(x->err, NEAP_SHAPE, "input %s, expected images of at least 1 x 1",
-                      neap__shape_text(in, text, sizeof text));
   x->opt[FROM] = (neap_opt){.set = 1, .n = 2, .v.list = {in->dim[2], in->dim[3]}};
   const int64_t *size = x->opt[SIZE].v.list;
   x->out[0] = (neap_desc){x->in[0].dtype, {4, {in->dim[0], in->dim[1], size[0], size[1]}}};
