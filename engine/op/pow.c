@@ -1,3 +1,6 @@
+/* Powers by a value or a number. */
+#include <math.h>
+
 #include "op/build.h"
 
 /* Powers that are cheaper and exacter as products; NEAP_NONE when this is none. */
@@ -11,23 +14,42 @@ static neap_id small_power(neap_graph *g, neap_id x, double p) {
   return NEAP_NONE;
 }
 
+/* Integers stay integers, by squaring. */
+static neap_id whole_power(neap_graph *g, neap_id x, uint32_t p) {
+  if (p == 0) return neap__build2(g, &neap__op_add, neap__scale(g, x, 0), neap__const_like(g, x, 1));
+  neap_id y = NEAP_NONE;
+  for (; p > 0; p /= 2) {
+    if (p % 2) y = y == NEAP_NONE ? x : neap__build2(g, &neap__op_mul, y, x);
+    if (p > 1) x = neap__build1(g, &neap__op_square, x);
+  }
+  return y;
+}
+
 /* The exponent is the second input or the option. */
 static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   if ((n_in == 2) == (opt[0].set != 0))
     return neap__graph_fail(g, op, NEAP_INVALID, "the exponent is expected once: a second input or `exponent`");
   bool number = n_in == 1 || g->values[in[1]].kind == NEAP_VALUE_CONST;
+  neap_dtype t = neap__desc_at(g, in[0]).dtype;
   if (number) {
-    neap_id y = small_power(g, in[0], n_in == 1 ? opt[0].v.f : g->values[in[1]].number);
+    double p = n_in == 1 ? opt[0].v.f : g->values[in[1]].number;
+    if (!neap__dtype_is_float(t) && p >= 0 && p < 1e9 && p == floor(p)) return whole_power(g, in[0], (uint32_t)p);
+    neap_id y = small_power(g, in[0], p);
     if (y != NEAP_NONE || g->error.status != NEAP_OK) return y;
   }
-  neap_dtype t = neap__desc_at(g, in[0]).dtype;
   neap_id exponent = n_in == 2 ? in[1] : neap__graph_const(g, neap__dtype_is_float(t) ? t : NEAP_F32, opt[0].v.f);
   return neap__build2(g, &neap__op_power, in[0], exponent);
 }
 
-static const char *const samples[] = {
-    "f32[2,3]:positive f32[2,3]", "f32[2,3]:positive f32[3]", "f32[2,3]:positive f32[]",        "f32[0,3] f32[3]",
-    "f64[5]:positive f64[5]",     "f32[2,3]; exponent=3",     "f64[5]:positive; exponent=-1.5", NULL};
+static const char *const samples[] = {"f32[2,3]:positive f32[2,3]",
+                                      "f32[2,3]:positive f32[3]",
+                                      "f32[2,3]:positive f32[]",
+                                      "f32[0,3] f32[3]",
+                                      "f64[5]:positive f64[5]",
+                                      "f32[2,3]; exponent=3",
+                                      "f64[5]:positive; exponent=-1.5",
+                                      "i64[5]:below=9; exponent=5",
+                                      NULL};
 
 const neap_op neap__op_pow = {
     .name = "pow",
