@@ -202,10 +202,10 @@ static neap_status run_some(neap_run *r, double left, bool must, bool *stopped, 
     if (!must) return *stopped = true, NEAP_OK;
     n = 1;
   }
+  if (r->phase == 0 && r->task == 0) neap__canary_put(r, s); /* a first phase may have no tasks */
   if (n) {
     neap_launch l;
     fill_launch(r, s, &l);
-    if (r->phase == 0 && r->task == 0) neap__canary_put(r, s);
     double t0 = neap__clock();
     neap_status st = b->vt->launch(b, k, &l, r->phase, r->task, n, err);
     if (st != NEAP_OK) return complete(s, st, err);
