@@ -10,8 +10,10 @@ static cf_oracle look_in(const cf_oracle_row *rows, const char *name) {
 }
 
 cf_oracle cf_oracle_of(const neap_op *op) {
-  const cf_oracle_row *const tables[] = {cf_oracles_reduce, cf_oracles_product, cf_oracles_shape, cf_oracles_loss,
-                                         cf_oracles_optimizer};
+  const cf_oracle_row *const tables[] = {cf_oracles_reduce,     cf_oracles_line,     cf_oracles_product,
+                                         cf_oracles_attention,  cf_oracles_shape,    cf_oracles_repeat,
+                                         cf_oracles_index,      cf_oracles_loss,     cf_oracles_normalize,
+                                         cf_oracles_activation, cf_oracles_optimizer};
   cf_oracle fn = op->row ? cf_oracle_elementwise : NULL;
   for (size_t i = 0; i < sizeof tables / sizeof tables[0] && !fn; i++) fn = look_in(tables[i], op->name);
   return fn;
@@ -22,6 +24,23 @@ cf_case cf_complete(const cf_case *c) {
   neap_error err;
   if (neap__opts_complete(c->op, c->opt, full.opt, &err) != NEAP_OK) fail_msg("%s: %s", cf_title(c), err.message);
   return full;
+}
+
+const neap_opt *cf_option(const cf_case *c, const char *name) {
+  for (int i = 0; i < NEAP_MAX_OPTS && c->op->opts[i].type != NEAP_OPT_END; i++)
+    if (strcmp(c->op->opts[i].name, name) == 0) return c->opt[i].set ? &c->opt[i] : NULL;
+  return NULL;
+}
+
+int64_t cf_whole(const cf_case *c, const char *name, int axis, int64_t otherwise) {
+  const neap_opt *o = cf_option(c, name);
+  if (!o) return otherwise;
+  return o->n == 2 ? o->v.list[axis] : o->v.i;
+}
+
+double cf_number(const cf_case *c, const char *name, double otherwise) {
+  const neap_opt *o = cf_option(c, name);
+  return o ? o->v.f : otherwise;
 }
 
 kt_value cf_made(const neap_shape *s) { return cf_buffer(&(neap_desc){NEAP_F64, *s}); }

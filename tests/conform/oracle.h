@@ -4,14 +4,18 @@
 
 #include "conform/conform.h"
 
-/* in: as many values as the case has. out[o] are made by the oracle, fp64, in the shape that is right; what it does
- * not make it leaves. Options may be unset where the op's record has no default. */
+/* c: with defaults filled in. in: as many values as the case has. out[o] are made by the oracle, fp64, in the shape
+ * that is right; what it does not make it leaves. */
 typedef void (*cf_oracle)(const cf_case *c, const kt_value *in, kt_value *out);
 
 cf_oracle cf_oracle_of(const neap_op *op); /* NULL: there is none */
 
 /* The case with defaults filled in. */
 cf_case cf_complete(const cf_case *c);
+/* The option as completed, NULL when it is unset or the op has none of that name. */
+const neap_opt *cf_option(const cf_case *c, const char *name);
+int64_t cf_whole(const cf_case *c, const char *name, int axis, int64_t otherwise); /* axis: of a pair */
+double cf_number(const cf_case *c, const char *name, double otherwise);
 kt_value cf_made(const neap_shape *s); /* fp64 zeros */
 
 /* A counter over a shape: at[] is the place of element i. */
@@ -29,8 +33,9 @@ typedef struct cf_oracle_row {
   const char *name;
   cf_oracle fn;
 } cf_oracle_row;
-extern const cf_oracle_row cf_oracles_reduce[], cf_oracles_product[], cf_oracles_shape[], cf_oracles_loss[],
-    cf_oracles_optimizer[];
+extern const cf_oracle_row cf_oracles_reduce[], cf_oracles_line[], cf_oracles_product[], cf_oracles_attention[],
+    cf_oracles_shape[], cf_oracles_repeat[], cf_oracles_index[], cf_oracles_loss[], cf_oracles_normalize[],
+    cf_oracles_activation[], cf_oracles_optimizer[];
 void cf_oracle_elementwise(const cf_case *c, const kt_value *in, kt_value *out); /* rows of elementwise.def */
 
 #endif

@@ -69,32 +69,31 @@ static double counted(const cf_case *c, const kt_value *target, const neap_opt *
   return n;
 }
 
-static void nll_loss(const cf_case *given, const kt_value *in, kt_value *out) {
-  const cf_case c = cf_complete(given);
-  cf_case plain = c;
-  plain.opt[0] = c.opt[1];
+static void nll_loss(const cf_case *c, const kt_value *in, kt_value *out) {
+  cf_case plain = *c;
+  plain.opt[0] = c->opt[1];
   pick_nll(&plain, in, out);
-  reduce(&out[0], c.opt[0].v.i, counted(&c, &in[1], &c.opt[1]));
+  reduce(&out[0], c->opt[0].v.i, counted(c, &in[1], &c->opt[1]));
 }
 
-static void cross_entropy(const cf_case *given, const kt_value *in, kt_value *out) {
-  const cf_case c = cf_complete(given);
+static void cross_entropy(const cf_case *c, const kt_value *in, kt_value *out) {
   const scores s = scores_of(&in[0].desc.shape);
-  const double smoothing = c.opt[2].v.f;
+  const double smoothing = c->opt[2].v.f;
   out[0] = cf_made(&in[1].desc.shape);
   for (int64_t i = 0; i < kt_count(&in[1]); i++) {
     const double label = kt_get(&in[1], i), lse = log_sum(&in[0], &s, i);
     double uniform = 0;
-    if (ignored(&c.opt[1], label)) continue;
+    if (ignored(&c->opt[1], label)) continue;
     for (int64_t k = 0; k < s.classes; k++) uniform += (lse - score(&in[0], &s, i, k)) / (double)s.classes;
     kt_set(&out[0], i,
            (1 - smoothing) * (lse - score(&in[0], &s, i, (int64_t)label)) + (smoothing > 0 ? smoothing * uniform : 0));
   }
-  reduce(&out[0], c.opt[0].v.i, counted(&c, &in[1], &c.opt[1]));
+  reduce(&out[0], c->opt[0].v.i, counted(c, &in[1], &c->opt[1]));
 }
 
-static void difference(const cf_case *given, const kt_value *in, kt_value *out, bool squared) {
-  const cf_case c = cf_complete(given);
+typedef double (*pair_fn)(const cf_case *c, double a, double b);
+
+static void pairs(const cf_case *c, const kt_value *in, kt_value *out, pair_fn fn) {
   neap_shape shape;
   neap_error err;
   assert_int_equal(neap__broadcast(&in[0].desc.shape, &in[1].desc.shape, &shape, &err), NEAP_OK);
@@ -102,15 +101,37 @@ static void difference(const cf_case *given, const kt_value *in, kt_value *out, 
   for (int64_t i = 0; i < kt_count(&out[0]); i++) {
     cf_place p;
     cf_locate(&shape, i, &p);
-    const double d = kt_get(&in[0], cf_spread(&in[0].desc.shape, &shape, &p)) -
-                     kt_get(&in[1], cf_spread(&in[1].desc.shape, &shape, &p));
-    kt_set(&out[0], i, squared ? d * d : fabs(d));
+    kt_set(&out[0], i,
+           fn(c, kt_get(&in[0], cf_spread(&in[0].desc.shape, &shape, &p)),
+              kt_get(&in[1], cf_spread(&in[1].desc.shape, &shape, &p))));
   }
-  reduce(&out[0], c.opt[0].v.i, (double)kt_count(&out[0]));
+  reduce(&out[0], c->opt[0].v.i, (double)kt_count(&out[0]));
 }
 
-static void mse_loss(const cf_case *c, const kt_value *in, kt_value *out) { difference(c, in, out, true); }
-static void l1_loss(const cf_case *c, const kt_value *in, kt_value *out) { difference(c, in, out, false); }
+static double mse_of(const cf_case *c, double a, double b) {
+  (void)c;
+  return (a - b) * (a - b);
+}
+
+static double l1_of(const cf_case *c, double a, double b) {
+  (void)c;
+  return fabs(a - b);
+}
+
+static double huber_of(const cf_case *c, double a, double b) {
+  const double d = fabs(a - b), delta = cf_number(c, "delta", 1);
+  return d <= delta ? 0.5 * d * d : delta * (d - 0.5 * delta);
+}
+
+static double smooth_l1_of(const cf_case *c, double a, double b) {
+  const double d = fabs(a - b), beta = cf_number(c, "beta", 1);
+  return d < beta ? 0.5 * d * d / beta : d - 0.5 * beta;
+}
+
+static void mse_loss(const cf_case *c, const kt_value *in, kt_value *out) { pairs(c, in, out, mse_of); }
+static void l1_loss(const cf_case *c, const kt_value *in, kt_value *out) { pairs(c, in, out, l1_of); }
+static void huber_loss(const cf_case *c, const kt_value *in, kt_value *out) { pairs(c, in, out, huber_of); }
+static void smooth_l1_loss(const cf_case *c, const kt_value *in, kt_value *out) { pairs(c, in, out, smooth_l1_of); }
 
 const cf_oracle_row cf_oracles_loss[] = {{"softmax_nll", softmax_nll},
                                          {"pick_nll", pick_nll},
@@ -118,4 +139,6 @@ const cf_oracle_row cf_oracles_loss[] = {{"softmax_nll", softmax_nll},
                                          {"cross_entropy", cross_entropy},
                                          {"mse_loss", mse_loss},
                                          {"l1_loss", l1_loss},
+                                         {"huber_loss", huber_loss},
+                                         {"smooth_l1_loss", smooth_l1_loss},
                                          {NULL, NULL}};

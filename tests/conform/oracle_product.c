@@ -30,9 +30,8 @@ static void multiply(const kt_value *a, const kt_value *b, bool ta, bool tb, kt_
   }
 }
 
-static void gemm(const cf_case *given, const kt_value *in, kt_value *out) {
-  const cf_case c = cf_complete(given);
-  multiply(&in[0], &in[1], c.opt[0].v.i, c.opt[1].v.i, &out[0]);
+static void gemm(const cf_case *c, const kt_value *in, kt_value *out) {
+  multiply(&in[0], &in[1], c->opt[0].v.i, c->opt[1].v.i, &out[0]);
 }
 
 static void matmul(const cf_case *c, const kt_value *in, kt_value *out) {
@@ -80,26 +79,18 @@ static void linear_grad_weight(const cf_case *c, const kt_value *in, kt_value *o
 }
 
 /* --- windows over (N, C, H, W) --- */
-static int64_t option(const cf_case *c, const char *name, int axis, int64_t otherwise) {
-  for (int i = 0; i < NEAP_MAX_OPTS && c->op->opts[i].type != NEAP_OPT_END; i++) {
-    if (strcmp(c->op->opts[i].name, name) != 0 || !c->opt[i].set) continue;
-    return c->op->opts[i].type == NEAP_OPT_PAIR ? c->opt[i].v.list[axis] : c->opt[i].v.i;
-  }
-  return otherwise;
-}
-
 typedef struct window {
   int64_t kernel[2], stride[2], padding[2], dilation[2], size[2], places[2];
 } window;
 
 static window window_of(const cf_case *c, const neap_shape *in, int64_t kh, int64_t kw) {
-  const bool ceil_mode = option(c, "ceil_mode", 0, 0);
+  const bool ceil_mode = cf_whole(c, "ceil_mode", 0, 0);
   window w = {.kernel = {kh, kw}};
   for (int a = 0; a < 2; a++) {
     w.size[a] = in->dim[2 + a];
-    w.stride[a] = option(c, "stride", a, w.kernel[a]);
-    w.padding[a] = option(c, "padding", a, 0);
-    w.dilation[a] = option(c, "dilation", a, 1);
+    w.stride[a] = cf_whole(c, "stride", a, w.kernel[a]);
+    w.padding[a] = cf_whole(c, "padding", a, 0);
+    w.dilation[a] = cf_whole(c, "dilation", a, 1);
     const double room = (double)(w.size[a] + 2 * w.padding[a] - w.dilation[a] * (w.kernel[a] - 1) - 1);
     w.places[a] = (int64_t)(ceil_mode ? ceil(room / (double)w.stride[a]) : floor(room / (double)w.stride[a])) + 1;
     if (ceil_mode && (w.places[a] - 1) * w.stride[a] >= w.size[a] + w.padding[a]) w.places[a]--;
@@ -128,18 +119,36 @@ static double convolve(const kt_value *in, const window *w, const cf_place *p, i
   return s;
 }
 
-static void conv2d(const cf_case *given, const kt_value *in, kt_value *out) {
-  const cf_case c = cf_complete(given);
+static void conv2d(const cf_case *c, const kt_value *in, kt_value *out) {
   const neap_shape *x = &in[0].desc.shape, *k = &in[1].desc.shape;
-  const window w = window_of(&c, x, k->dim[2], k->dim[3]);
+  const window w = window_of(c, x, k->dim[2], k->dim[3]);
   const neap_shape shape = {4, {x->dim[0], k->dim[0], w.places[0], w.places[1]}};
   out[0] = cf_made(&shape);
   for (int64_t i = 0; i < kt_count(&out[0]); i++) {
     cf_place p;
     cf_locate(&shape, i, &p);
-    const double bias = c.n_in > 2 ? kt_get(&in[2], p.at[1]) : 0;
-    kt_set(&out[0], i, bias + convolve(in, &w, &p, option(&c, "groups", 0, 1)));
+    const double bias = c->n_in > 2 ? kt_get(&in[2], p.at[1]) : 0;
+    kt_set(&out[0], i, bias + convolve(in, &w, &p, cf_whole(c, "groups", 0, 1)));
   }
+}
+
+/* x: (N, C, L), w: (O, C / groups, k): images of height 1. */
+static void conv1d(const cf_case *c, const kt_value *in, kt_value *out) {
+  const neap_shape *x = &in[0].desc.shape, *k = &in[1].desc.shape;
+  kt_value flat[3] = {in[0], in[1], c->n_in > 2 ? in[2] : in[1]};
+  flat[0].desc.shape = (neap_shape){4, {x->dim[0], x->dim[1], 1, x->dim[2]}};
+  flat[1].desc.shape = (neap_shape){4, {k->dim[0], k->dim[1], 1, k->dim[2]}};
+  window w = window_of(c, &flat[0].desc.shape, 1, k->dim[2]);
+  w.padding[0] = 0;
+  const neap_shape shape = {4, {x->dim[0], k->dim[0], 1, w.places[1]}};
+  out[0] = cf_made(&shape);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) {
+    cf_place p;
+    cf_locate(&shape, i, &p);
+    const double bias = c->n_in > 2 ? kt_get(&in[2], p.at[1]) : 0;
+    kt_set(&out[0], i, bias + convolve(flat, &w, &p, cf_whole(c, "groups", 0, 1)));
+  }
+  out[0].desc.shape = (neap_shape){3, {x->dim[0], k->dim[0], w.places[1]}};
 }
 
 static double pool_max(const kt_value *in, const window *w, const cf_place *p) {
@@ -168,31 +177,26 @@ static double pool_mean(const cf_case *c, const kt_value *in, const window *w, c
       inside++;
       s += kt_get(in, cf_index(&in->desc.shape, &(cf_place){{p->at[0], p->at[1], iy, ix}}));
     }
-  const int64_t fixed = option(c, "divisor_override", 0, 0);
-  return s / (double)(fixed ? fixed : option(c, "count_include_pad", 0, 1) ? padded : inside);
+  const int64_t fixed = cf_whole(c, "divisor_override", 0, 0);
+  return s / (double)(fixed ? fixed : cf_whole(c, "count_include_pad", 0, 1) ? padded : inside);
 }
 
-static void pool(const cf_case *given, const kt_value *in, kt_value *out, bool mean) {
-  const cf_case c = cf_complete(given);
+static void pool(const cf_case *c, const kt_value *in, kt_value *out, bool mean) {
   const neap_shape *x = &in[0].desc.shape;
-  const window w = window_of(&c, x, option(&c, "kernel_size", 0, 1), option(&c, "kernel_size", 1, 1));
+  const window w = window_of(c, x, cf_whole(c, "kernel_size", 0, 1), cf_whole(c, "kernel_size", 1, 1));
   const neap_shape shape = {4, {x->dim[0], x->dim[1], w.places[0], w.places[1]}};
   out[0] = cf_made(&shape);
   for (int64_t i = 0; i < kt_count(&out[0]); i++) {
     cf_place p;
     cf_locate(&shape, i, &p);
-    kt_set(&out[0], i, mean ? pool_mean(&c, in, &w, &p) : pool_max(in, &w, &p));
+    kt_set(&out[0], i, mean ? pool_mean(c, in, &w, &p) : pool_max(in, &w, &p));
   }
 }
 
 static void max_pool2d(const cf_case *c, const kt_value *in, kt_value *out) { pool(c, in, out, false); }
 static void avg_pool2d(const cf_case *c, const kt_value *in, kt_value *out) { pool(c, in, out, true); }
 
-const cf_oracle_row cf_oracles_product[] = {{"gemm", gemm},
-                                            {"matmul", matmul},
-                                            {"linear", linear},
-                                            {"linear_grad_weight", linear_grad_weight},
-                                            {"conv2d", conv2d},
-                                            {"max_pool2d", max_pool2d},
-                                            {"avg_pool2d", avg_pool2d},
-                                            {NULL, NULL}};
+const cf_oracle_row cf_oracles_product[] = {
+    {"gemm", gemm},     {"matmul", matmul}, {"linear", linear},         {"linear_grad_weight", linear_grad_weight},
+    {"conv2d", conv2d}, {"conv1d", conv1d}, {"max_pool2d", max_pool2d}, {"avg_pool2d", avg_pool2d},
+    {NULL, NULL}};

@@ -1,10 +1,11 @@
-/* Reductions and softmax. */
+/* Reductions: a function of all elements that go into one of the result. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "conform/oracle.h"
 
-static bool reduced(const neap_opt *dims, int32_t ndim, int32_t d, bool single) {
-  if (!dims->set) return true;
+static bool reduced(const neap_opt *dims, bool single, int32_t ndim, int32_t d) {
+  if (!dims) return true;
   if (single) return cf_dim(dims->v.i, ndim) == d;
   for (int32_t i = 0; i < dims->n; i++)
     if (cf_dim(dims->v.list[i], ndim) == d) return true;
@@ -13,46 +14,144 @@ static bool reduced(const neap_opt *dims, int32_t ndim, int32_t d, bool single) 
 
 /* Shape with reduced dimensions as 1, and as the op gives it. */
 static void shapes(const cf_case *c, const neap_shape *from, bool single, neap_shape *kept, neap_shape *given) {
+  const neap_opt *dims = cf_option(c, "dim");
   *kept = *from;
   given->ndim = 0;
   for (int32_t d = 0; d < from->ndim; d++) {
-    const bool gone = reduced(&c->opt[0], from->ndim, d, single);
+    const bool gone = reduced(dims, single, from->ndim, d);
     if (gone) kept->dim[d] = 1;
-    if (!gone || c->opt[1].v.i) given->dim[given->ndim++] = kept->dim[d];
+    if (!gone || cf_whole(c, "keepdim", 0, 0)) given->dim[given->ndim++] = kept->dim[d];
   }
 }
 
-typedef enum kind { SUM, MEAN, MOST, LEAST } kind;
+typedef double (*group_fn)(const cf_case *c, const double *x, int64_t n);
 
-static double start_of(kind k) { return k == MOST ? -INFINITY : k == LEAST ? INFINITY : 0; }
-
-static double join(kind k, double a, double x) {
-  if (k == SUM || k == MEAN) return a + x;
-  if (isnan(a) || isnan(x)) return NAN;
-  return k == MOST ? fmax(a, x) : fmin(a, x);
-}
-
-static void reduce(const cf_case *given, const kt_value *in, kt_value *out, kind k) {
-  const cf_case c = cf_complete(given);
+static void reduce(const cf_case *c, const kt_value *in, kt_value *out, group_fn fn) {
   const neap_shape *from = &in->desc.shape;
   neap_shape kept, shape;
-  shapes(&c, from, false, &kept, &shape);
+  shapes(c, from, false, &kept, &shape);
   out[0] = cf_made(&shape);
-  for (int64_t o = 0; o < kt_count(&out[0]); o++) kt_set(&out[0], o, start_of(k));
-  for (int64_t i = 0; i < kt_count(in); i++) {
-    cf_place p;
-    cf_locate(from, i, &p);
-    const int64_t o = cf_spread(&kept, from, &p);
-    kt_set(&out[0], o, join(k, kt_get(&out[0], o), kt_get(in, i)));
+  double *x = malloc(((size_t)kt_count(in) + 1) * sizeof *x);
+  assert_non_null(x);
+  for (int64_t o = 0; o < kt_count(&out[0]); o++) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < kt_count(in); i++) {
+      cf_place p;
+      cf_locate(from, i, &p);
+      if (cf_spread(&kept, from, &p) == o) x[n++] = kt_get(in, i);
+    }
+    kt_set(&out[0], o, fn(c, x, n));
   }
-  const double n = (double)kt_count(in) / (double)kt_count(&out[0]);
-  for (int64_t o = 0; o < kt_count(&out[0]) && k == MEAN; o++) kt_set(&out[0], o, kt_get(&out[0], o) / n);
+  free(x);
 }
 
-static void sum(const cf_case *c, const kt_value *in, kt_value *out) { reduce(c, in, out, SUM); }
-static void mean(const cf_case *c, const kt_value *in, kt_value *out) { reduce(c, in, out, MEAN); }
-static void amax(const cf_case *c, const kt_value *in, kt_value *out) { reduce(c, in, out, MOST); }
-static void amin(const cf_case *c, const kt_value *in, kt_value *out) { reduce(c, in, out, LEAST); }
+static double sum_of(const cf_case *c, const double *x, int64_t n) {
+  double s = 0;
+  (void)c;
+  for (int64_t i = 0; i < n; i++) s += x[i];
+  return s;
+}
+
+static double mean_of(const cf_case *c, const double *x, int64_t n) { return sum_of(c, x, n) / (double)n; }
+
+static double prod_of(const cf_case *c, const double *x, int64_t n) {
+  double p = 1;
+  (void)c;
+  for (int64_t i = 0; i < n; i++) p *= x[i];
+  return p;
+}
+
+static double amax_of(const cf_case *c, const double *x, int64_t n) {
+  double most = -INFINITY;
+  (void)c;
+  for (int64_t i = 0; i < n; i++) {
+    if (isnan(x[i])) return x[i];
+    most = fmax(most, x[i]);
+  }
+  return most;
+}
+
+static double amin_of(const cf_case *c, const double *x, int64_t n) {
+  double least = INFINITY;
+  (void)c;
+  for (int64_t i = 0; i < n; i++) {
+    if (isnan(x[i])) return x[i];
+    least = fmin(least, x[i]);
+  }
+  return least;
+}
+
+static double var_of(const cf_case *c, const double *x, int64_t n) {
+  const double mean = mean_of(c, x, n);
+  const double less = cf_number(c, "correction", (double)cf_whole(c, "unbiased", 0, 1));
+  double s = 0;
+  for (int64_t i = 0; i < n; i++) s += (x[i] - mean) * (x[i] - mean);
+  return s / fmax(0, (double)n - less);
+}
+
+static double std_of(const cf_case *c, const double *x, int64_t n) { return sqrt(var_of(c, x, n)); }
+
+static double logsumexp_of(const cf_case *c, const double *x, int64_t n) {
+  const double most = amax_of(c, x, n);
+  double s = 0;
+  if (isinf(most)) return most;
+  for (int64_t i = 0; i < n; i++) s += exp(x[i] - most);
+  return most + log(s);
+}
+
+static double norm_of(const cf_case *c, const double *x, int64_t n) {
+  const double p = cf_number(c, "p", 2);
+  double s = 0, most = 0, least = INFINITY;
+  for (int64_t i = 0; i < n; i++) {
+    const double a = fabs(x[i]);
+    if (isnan(a)) return a;
+    s += p == 0 ? a != 0 : pow(a, p);
+    most = fmax(most, a);
+    least = fmin(least, a);
+  }
+  if (isinf(p)) return p > 0 ? most : least;
+  return p == 0 ? s : pow(s, 1 / p);
+}
+
+#define REDUCE(name) \
+  static void name(const cf_case *c, const kt_value *in, kt_value *out) { reduce(c, in, out, name##_of); }
+REDUCE(sum)
+REDUCE(mean)
+REDUCE(prod)
+REDUCE(amax)
+REDUCE(amin)
+REDUCE(var)
+REDUCE(std)
+REDUCE(logsumexp)
+REDUCE(norm)
+
+static void two(const kt_value *in, kt_value *out, bool largest) {
+  neap_shape shape;
+  neap_error err;
+  assert_int_equal(neap__broadcast(&in[0].desc.shape, &in[1].desc.shape, &shape, &err), NEAP_OK);
+  out[0] = cf_made(&shape);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) {
+    cf_place p;
+    cf_locate(&shape, i, &p);
+    const double x[2] = {kt_get(&in[0], cf_spread(&in[0].desc.shape, &shape, &p)),
+                         kt_get(&in[1], cf_spread(&in[1].desc.shape, &shape, &p))};
+    kt_set(&out[0], i, largest ? amax_of(NULL, x, 2) : amin_of(NULL, x, 2));
+  }
+}
+
+static void max(const cf_case *c, const kt_value *in, kt_value *out) {
+  if (c->n_in == 2)
+    two(in, out, true);
+  else
+    amax(c, in, out);
+}
+
+static void min(const cf_case *c, const kt_value *in, kt_value *out) {
+  if (c->n_in == 2)
+    two(in, out, false);
+  else
+    amin(c, in, out);
+}
 
 static void sumsq(const cf_case *c, const kt_value *in, kt_value *out) {
   (void)c;
@@ -63,12 +162,12 @@ static void sumsq(const cf_case *c, const kt_value *in, kt_value *out) {
 }
 
 /* The first of the best; NaN is better than any number. */
-static void position(const cf_case *given, const kt_value *in, kt_value *out, double sign) {
-  const cf_case c = cf_complete(given);
+static void position(const cf_case *c, const kt_value *in, kt_value *out, double sign) {
   const neap_shape *from = &in->desc.shape;
-  const int32_t dim = c.opt[0].set ? cf_dim(c.opt[0].v.i, from->ndim) : -1;
+  const neap_opt *given = cf_option(c, "dim");
+  const int32_t dim = given ? cf_dim(given->v.i, from->ndim) : -1;
   neap_shape kept, shape;
-  shapes(&c, from, true, &kept, &shape);
+  shapes(c, from, true, &kept, &shape);
   out[0] = cf_made(&shape);
   kt_value best = cf_made(&shape);
   for (int64_t o = 0; o < kt_count(&best); o++) kt_set(&out[0], o, -1);
@@ -77,8 +176,8 @@ static void position(const cf_case *given, const kt_value *in, kt_value *out, do
     cf_locate(from, i, &p);
     const int64_t o = cf_spread(&kept, from, &p);
     const double x = sign * kt_get(in, i), b = kt_get(&best, o);
-    if (kt_get(&out[0], o) >= 0 && !(x > b) && !(isnan(x) && !isnan(b))) continue;
-    if (kt_get(&out[0], o) >= 0 && isnan(b)) continue;
+    const bool first = kt_get(&out[0], o)<0, better = x> b || (isnan(x) && !isnan(b));
+    if (!first && !better) continue;
     kt_set(&best, o, x);
     kt_set(&out[0], o, dim < 0 || from->ndim == 0 ? (double)i : (double)p.at[dim]);
   }
@@ -88,47 +187,11 @@ static void position(const cf_case *given, const kt_value *in, kt_value *out, do
 static void argmax(const cf_case *c, const kt_value *in, kt_value *out) { position(c, in, out, 1); }
 static void argmin(const cf_case *c, const kt_value *in, kt_value *out) { position(c, in, out, -1); }
 
-/* --- along one dimension --- */
-typedef struct line {
-  int64_t start, step, n;
-} line;
-
-static int64_t lines_of(const neap_shape *s, int32_t dim, line *first) {
-  *first = (line){0, 1, s->ndim ? s->dim[dim] : 1};
-  for (int32_t d = dim + 1; d < s->ndim; d++) first->step *= s->dim[d];
-  const int64_t count = neap__shape_count(s);
-  return first->n ? count / first->n : 0;
-}
-
-static line line_at(const line *first, int64_t i) {
-  return (line){i / first->step * first->step * first->n + i % first->step, first->step, first->n};
-}
-
-static void softmax_line(const kt_value *x, kt_value *y, const line *l, bool logarithm) {
-  double most = -INFINITY, s = 0;
-  for (int64_t i = 0; i < l->n; i++) most = fmax(most, kt_get(x, l->start + i * l->step));
-  for (int64_t i = 0; i < l->n; i++) s += exp(kt_get(x, l->start + i * l->step) - most);
-  for (int64_t i = 0; i < l->n; i++) {
-    const double d = kt_get(x, l->start + i * l->step) - most;
-    kt_set(y, l->start + i * l->step, logarithm ? d - log(s) : exp(d) / s);
-  }
-}
-
-static void along(const cf_case *c, const kt_value *in, kt_value *out, bool logarithm) {
-  const neap_shape *s = &in->desc.shape;
-  line first;
-  out[0] = cf_made(s);
-  const int64_t n = lines_of(s, cf_dim(c->opt[0].v.i, s->ndim), &first);
-  for (int64_t i = 0; i < n; i++) {
-    const line l = line_at(&first, i);
-    softmax_line(in, &out[0], &l, logarithm);
-  }
-}
-
-static void softmax(const cf_case *c, const kt_value *in, kt_value *out) { along(c, in, out, false); }
-static void log_softmax(const cf_case *c, const kt_value *in, kt_value *out) { along(c, in, out, true); }
-
-const cf_oracle_row cf_oracles_reduce[] = {
-    {"sum", sum},       {"mean", mean},     {"amax", amax},       {"amin", amin},
-    {"argmax", argmax}, {"argmin", argmin}, {"softmax", softmax}, {"log_softmax", log_softmax},
-    {"sumsq", sumsq},   {NULL, NULL}};
+const cf_oracle_row cf_oracles_reduce[] = {{"sum", sum},       {"mean", mean},
+                                           {"prod", prod},     {"amax", amax},
+                                           {"amin", amin},     {"argmax", argmax},
+                                           {"argmin", argmin}, {"max", max},
+                                           {"min", min},       {"var", var},
+                                           {"std", std},       {"norm", norm},
+                                           {"sumsq", sumsq},   {"logsumexp", logsumexp},
+                                           {NULL, NULL}};

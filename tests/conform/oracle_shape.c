@@ -27,10 +27,9 @@ static void reshape(const cf_case *c, const kt_value *in, kt_value *out) {
   fill_from(&out[0], &in[0]);
 }
 
-static void flatten(const cf_case *given, const kt_value *in, kt_value *out) {
-  const cf_case c = cf_complete(given);
+static void flatten(const cf_case *c, const kt_value *in, kt_value *out) {
   const neap_shape *from = &in[0].desc.shape;
-  const int32_t first = cf_dim(c.opt[0].v.i, from->ndim), last = cf_dim(c.opt[1].v.i, from->ndim);
+  const int32_t first = cf_dim(c->opt[0].v.i, from->ndim), last = cf_dim(c->opt[1].v.i, from->ndim);
   neap_shape s = {0, {0}};
   int64_t merged = 1;
   for (int32_t d = 0; d < from->ndim; d++) {
@@ -137,26 +136,24 @@ static void place(const cf_case *c, const kt_value *in, kt_value *out) {
   range(&out[0], &part, dim, c->opt[1].v.i, false);
 }
 
-static void cat(const cf_case *given, const kt_value *in, kt_value *out) {
-  const cf_case c = cf_complete(given);
+static void cat(const cf_case *c, const kt_value *in, kt_value *out) {
   neap_shape s = in[0].desc.shape;
-  const int32_t dim = cf_dim(c.opt[0].v.i, s.ndim);
+  const int32_t dim = cf_dim(c->opt[0].v.i, s.ndim);
   int64_t at = 0;
-  for (uint32_t i = 1; i < c.n_in; i++) s.dim[dim] += in[i].desc.shape.dim[dim];
+  for (uint32_t i = 1; i < c->n_in; i++) s.dim[dim] += in[i].desc.shape.dim[dim];
   out[0] = cf_made(&s);
-  for (uint32_t i = 0; i < c.n_in; i++) {
+  for (uint32_t i = 0; i < c->n_in; i++) {
     kt_value part = in[i];
     range(&out[0], &part, dim, at, false);
     at += in[i].desc.shape.dim[dim];
   }
 }
 
-static void stack(const cf_case *given, const kt_value *in, kt_value *out) {
-  const cf_case c = cf_complete(given);
+static void stack(const cf_case *c, const kt_value *in, kt_value *out) {
   kt_value rows[CF_INPUTS];
-  cf_case as_cat = c;
-  const int32_t ndim = in[0].desc.shape.ndim, dim = cf_dim(c.opt[0].v.i, ndim + 1);
-  for (uint32_t i = 0; i < c.n_in; i++) {
+  cf_case as_cat = *c;
+  const int32_t ndim = in[0].desc.shape.ndim, dim = cf_dim(c->opt[0].v.i, ndim + 1);
+  for (uint32_t i = 0; i < c->n_in; i++) {
     rows[i] = in[i];
     neap_shape *s = &rows[i].desc.shape;
     memmove(s->dim + dim + 1, s->dim + dim, (size_t)(ndim - dim) * sizeof *s->dim);
@@ -167,32 +164,23 @@ static void stack(const cf_case *given, const kt_value *in, kt_value *out) {
   cat(&as_cat, rows, out);
 }
 
-static void pad(const cf_case *given, const kt_value *in, kt_value *out) {
-  const cf_case c = cf_complete(given);
+static void pad(const cf_case *c, const kt_value *in, kt_value *out) {
   const neap_shape *from = &in[0].desc.shape;
   neap_shape s = *from;
   int64_t before[NEAP_MAX_DIMS] = {0};
-  for (int32_t k = 0; 2 * k + 1 < c.opt[0].n; k++) {
+  for (int32_t k = 0; 2 * k + 1 < c->opt[0].n; k++) {
     const int32_t d = s.ndim - 1 - k;
-    before[d] = c.opt[0].v.list[2 * k];
-    s.dim[d] += before[d] + c.opt[0].v.list[2 * k + 1];
+    before[d] = c->opt[0].v.list[2 * k];
+    s.dim[d] += before[d] + c->opt[0].v.list[2 * k + 1];
   }
   out[0] = cf_made(&s);
-  for (int64_t i = 0; i < kt_count(&out[0]); i++) kt_set(&out[0], i, c.opt[1].v.f);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) kt_set(&out[0], i, c->opt[1].v.f);
   for (int64_t i = 0; i < kt_count(&in[0]); i++) {
     cf_place p;
     cf_locate(from, i, &p);
     for (int32_t d = 0; d < s.ndim; d++) p.at[d] += before[d];
     kt_set(&out[0], cf_index(&s, &p), kt_get(&in[0], i));
   }
-}
-
-static void full(const cf_case *c, const kt_value *in, kt_value *out) {
-  neap_shape s = {c->opt[0].n, {0}};
-  (void)in;
-  memcpy(s.dim, c->opt[0].v.list, sizeof s.dim);
-  out[0] = cf_made(&s);
-  for (int64_t i = 0; i < kt_count(&out[0]); i++) kt_set(&out[0], i, c->opt[1].v.f);
 }
 
 static double converted(double x, neap_dtype t) {
@@ -202,6 +190,15 @@ static double converted(double x, neap_dtype t) {
   if (t == NEAP_U8) return fmax(0, fmin(255, trunc(x)));
   if (t == NEAP_I32) return fmax(INT32_MIN, fmin(INT32_MAX, trunc(x)));
   return fmax(-0x1p63, fmin(0x1p63, trunc(x))); /* the largest int64 reads back as 2^63 */
+}
+
+static void full(const cf_case *c, const kt_value *in, kt_value *out) {
+  neap_shape s = {c->opt[0].n, {0}};
+  (void)in;
+  memcpy(s.dim, c->opt[0].v.list, sizeof s.dim);
+  out[0] = cf_made(&s);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++)
+    kt_set(&out[0], i, converted(c->opt[1].v.f, (neap_dtype)c->opt[2].v.i));
 }
 
 static void to(const cf_case *c, const kt_value *in, kt_value *out) {
