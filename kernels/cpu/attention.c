@@ -146,7 +146,7 @@ static neap_status prepare_forward(neap_cpu *cpu, const neap_sig *s, neap_cpu_ke
   static const unit_fn by_dtype[] = {forward_f32, forward_f64};
   attention *a = NULL;
   const neap_status status = create(cpu, s, 3, &a, out, err);
-  if (status != NEAP_OK) return status;
+  if (!a) return status;
   describe(a, s, 0, 3);
   a->fn = by_dtype[s->in[0].desc.dtype];
   a->blocks = (a->l + BLOCK_Q - 1) / BLOCK_Q;
@@ -160,7 +160,7 @@ static neap_status prepare_backward(neap_cpu *cpu, const neap_sig *s, neap_cpu_k
   static const unit_fn by_dtype[] = {backward_f32, backward_f64};
   attention *a = NULL;
   const neap_status status = create(cpu, s, 6, &a, out, err);
-  if (status != NEAP_OK) return status;
+  if (!a) return status;
   describe(a, s, 1, 6);
   a->fn = by_dtype[s->in[0].desc.dtype];
   a->blocks = 1;

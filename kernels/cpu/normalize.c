@@ -90,7 +90,7 @@ static neap_status prepare_rows(neap_cpu *cpu, const neap_sig *s, const neap_des
                                 double element, neap_cpu_kernel **out, neap_error *err) {
   rows *k = NULL;
   const neap_status status = create(cpu, s, x, run_rows, &k, out, err);
-  if (status) return status;
+  if (!k) return status;
   const double row = (double)k->length * element * (x->dtype == NEAP_F64 ? 2 : 1) + 2e-8;
   k->row = by_dtype[x->dtype];
   k->head.tasks[0] = neap__cpu_split(k->count, row, &k->per);
@@ -123,7 +123,7 @@ static neap_status prepare_weight(neap_cpu *cpu, const neap_sig *s, neap_cpu_ker
   static const weight_fn by_dtype[] = {weight_f32, weight_f64};
   rows *k = NULL;
   const neap_status status = create(cpu, s, &s->in[1].desc, run_weight, &k, out, err);
-  if (status) return status;
+  if (!k) return status;
   k->weight = by_dtype[s->in[0].desc.dtype];
   set_slabs(k, s);
   k->head.tasks[0] = (uint32_t)((k->sets * k->params + COLUMNS - 1) / COLUMNS);
