@@ -166,7 +166,7 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const neap_operand 
     *out = NULL;
     return status;
   }
-  k->head.base.workspace = k->weights + k->space * cpu->width;
+  k->head.base.workspace = k->head.tasks[0] ? k->weights + k->space * cpu->width : 0;
   return NEAP_OK;
 }
 
