@@ -28,16 +28,16 @@ typedef double (*row_fn)(double x, double b, double c);
 #define MUL(a, b) ((a) * (b))
 #define NEG(a) (-(a))
 
-#define DEFINE(name, formula)                              \
-  static double row_##name(double a, double b, double c) { \
-    const double x = a;                                    \
-    (void)x, (void)b, (void)c;                             \
-    return (double)(formula);                              \
+#define DEFINE(name, type, formula)                            \
+  static double row_##name(double first, double b, double c) { \
+    const type a = (type)(first), x = a;                       \
+    (void)x, (void)b, (void)c;                                 \
+    return (double)(formula);                                  \
   }
-#define UNARY(name, class, f, gx, doc) DEFINE(name, f)
-#define BINARY(name, class, f, ga, gb, doc) DEFINE(name, f)
-#define COMPARE(name, f, doc) DEFINE(name, f)
-#define TERNARY(name, f, gb, gc, doc) DEFINE(name, f)
+#define UNARY(name, class, f, gx, doc) DEFINE(name, double, f)
+#define BINARY(name, class, f, ga, gb, doc) DEFINE(name, double, f)
+#define COMPARE(name, f, doc) DEFINE(name, double, f)
+#define TERNARY(name, f, gb, gc, doc) DEFINE(name, int, f)
 #include "op/elementwise.def"
 #undef UNARY
 #undef BINARY

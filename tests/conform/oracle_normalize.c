@@ -36,7 +36,7 @@ static void last_dims(const cf_case *c, const kt_value *in, kt_value *out, bool 
   for (int32_t d = s->ndim - dims; d < s->ndim; d++) n *= s->dim[d];
   out[0] = cf_made(s);
   for (int64_t i = 0; n > 0 && i < kt_count(&in[0]); i += n) standardize(&in[0], &out[0], &(group){i, n, centred, eps});
-  for (int64_t i = 0; i < kt_count(&in[0]); i++) adjust(c, in, &out[0], i, i % n);
+  for (int64_t i = 0; n > 0 && i < kt_count(&in[0]); i++) adjust(c, in, &out[0], i, i % n);
 }
 
 static void layer_norm(const cf_case *c, const kt_value *in, kt_value *out) {
@@ -56,7 +56,7 @@ static void by_channel(const cf_case *c, const kt_value *in, kt_value *out, int6
   out[0] = cf_made(s);
   for (int64_t i = 0; n > 0 && i < kt_count(&in[0]); i += n)
     standardize(&in[0], &out[0], &(group){i, n, true, cf_number(c, "eps", 1e-5)});
-  for (int64_t i = 0; i < kt_count(&in[0]); i++) adjust(c, in, &out[0], i, i / inner % s->dim[1]);
+  for (int64_t i = 0; n > 0 && i < kt_count(&in[0]); i++) adjust(c, in, &out[0], i, i / inner % (n / inner * groups));
 }
 
 static void group_norm(const cf_case *c, const kt_value *in, kt_value *out) {

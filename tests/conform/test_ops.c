@@ -59,15 +59,15 @@ static int close_engines(void **state) {
 static int run_ops(const neap_op *const *ops, uint32_t n) {
   job *jobs = calloc((size_t)n * CHECKS, sizeof *jobs);
   struct CMUnitTest *tests = calloc((size_t)n * CHECKS, sizeof *tests);
-  if (!jobs || !tests) return 1;
-  for (uint32_t i = 0; i < n * CHECKS; i++) {
+  for (uint32_t i = 0; jobs && tests && i < n * CHECKS; i++) {
     job *j = &jobs[i];
     j->op = ops[i / CHECKS];
     j->check = &checks[i % CHECKS];
     snprintf(j->name, sizeof j->name, "%s: %s", j->op->name, j->check->name);
     tests[i] = (struct CMUnitTest){j->name, run_job, NULL, NULL, j};
   }
-  const int failed = _cmocka_run_group_tests("ops", tests, (size_t)n * CHECKS, NULL, close_engines);
+  int failed = 1;
+  if (jobs && tests) failed = _cmocka_run_group_tests("ops", tests, (size_t)n * CHECKS, NULL, close_engines);
   cf_print_notes();
   free(tests);
   free(jobs);
