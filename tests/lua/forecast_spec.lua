@@ -42,3 +42,18 @@ describe("memory is known before it is used:", function()
     expect.fails("RANGE", {"4611686018427387904"}, program.memory, program, {1 << 62, 8})
   end)
 end)
+
+describe("module:summary", function()
+  it("takes a dtype with the shape, and takes no memory for the input", function()
+    local model = neap.nn.Embedding(13, 16)
+    model:parameters()
+    local before = neap.memory().in_use
+    local print_before = print
+    print = function() end -- luacheck: globals print
+    local ok, text = pcall(model.summary, model, {1 << 20, 64, dtype = "int64"})
+    print = print_before
+    assert.is_true(ok, tostring(text))
+    assert.truthy(text:find("[1048576, 64, 16]", 1, true), text)
+    assert.are.equal(before, neap.memory().in_use)
+  end)
+end)

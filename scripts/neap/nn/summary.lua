@@ -33,8 +33,7 @@ end
 
 local function shapes_by_module(m, shape, module)
   local calls = module.listen(function()
-    local input = core.zeros(shape)
-    return core.trace(function(x) return m(x) end, input)
+    return core.trace(function(x) return m(x) end, shape)
   end)
   local shapes = {}
   for _, c in ipairs(calls) do
@@ -45,7 +44,7 @@ end
 
 --- A table of layers, output shapes, parameters and bytes.
 ---@param m neap.Module
----@param shape integer[] of the input, with the batch
+---@param shape table of the input, with the batch: {8, 64}, with a `dtype` when it is not fp32
 ---@param module table neap.nn.module
 ---@return string
 function M.table(m, shape, module)
