@@ -48,10 +48,10 @@ describe("module:summary", function()
     local model = neap.nn.Embedding(13, 16)
     model:parameters()
     local before = neap.memory().in_use
-    local print_before = print
-    print = function() end -- luacheck: globals print
+    local printed = _G.print
+    _G.print = function() end -- luacheck: ignore 122
     local ok, text = pcall(model.summary, model, {1 << 20, 64, dtype = "int64"})
-    print = print_before
+    _G.print = printed -- luacheck: ignore 122
     assert.is_true(ok, tostring(text))
     assert.truthy(text:find("[1048576, 64, 16]", 1, true), text)
     assert.are.equal(before, neap.memory().in_use)
