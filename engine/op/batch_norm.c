@@ -169,6 +169,27 @@ static neap_id by_running(neap_graph *g, neap_id x, neap_id mean, neap_id var, c
   return ADD(MUL(x, scale), beside(g, shift, x));
 }
 
+/* Everything beside x is one number a channel, in x's dtype: a product of them would hide that one is not. */
+static bool fits(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in) {
+  const neap_desc x = neap__desc_at(g, in[0]);
+  char xt[96], pt[96];
+  if (!neap__dtype_is_float(x.dtype) || x.shape.ndim < 2) {
+    neap__graph_fail(g, op, x.shape.ndim < 2 ? NEAP_SHAPE : NEAP_DTYPE,
+                     "the input is %s %s, expected floating point, (samples, channels, ...)", neap__dtype_name(x.dtype),
+                     neap__shape_text(&x.shape, xt, sizeof xt));
+    return false;
+  }
+  for (uint32_t i = 1; i < n_in; i++) {
+    const neap_desc p = neap__desc_at(g, in[i]);
+    if (p.dtype == x.dtype && p.shape.ndim == 1 && p.shape.dim[0] == x.shape.dim[1]) continue;
+    neap__graph_fail(g, op, p.dtype == x.dtype ? NEAP_SHAPE : NEAP_DTYPE, "input %u is %s %s, expected %s [%lld]",
+                     i + 1, neap__dtype_name(p.dtype), neap__shape_text(&p.shape, pt, sizeof pt),
+                     neap__dtype_name(x.dtype), (long long)x.shape.dim[1]);
+    return false;
+  }
+  return true;
+}
+
 /* x, running_mean, running_var, weight, bias; in training the running ones may be left out, otherwise weight and
  * bias. The running statistics are not written here: who keeps them takes batch_mean and batch_var. */
 static neap_id batch_norm(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
@@ -178,6 +199,7 @@ static neap_id batch_norm(neap_graph *g, const neap_op *op, const neap_id *in, u
     return neap__graph_fail(g, op, NEAP_INVALID, "%u inputs, expected %s", n_in,
                             training ? "x; x, weight, bias; or x, running_mean, running_var, weight, bias"
                                      : "x, running_mean, running_var; or those and weight, bias");
+  if (!fits(g, op, in, n_in)) return NEAP_NONE;
   if (!training) return by_running(g, in[0], in[1], in[2], wb, opt[2].v.f);
   const neap_id given[] = {in[0], wb ? wb[0] : NEAP_NONE, wb ? wb[1] : NEAP_NONE};
   return neap__build(g, &neap__op_batch_norm_train, given, wb ? 3 : 1, (neap_opt[NEAP_MAX_OPTS]){opt[2]});
