@@ -41,7 +41,8 @@ static void take(const kt_value *x, const kt_value *index, int32_t dim, kt_value
     int64_t at = 0;
     cf_locate(&s, i, &p);
     for (int32_t d = 0; d < is->ndim; d++) at = at * is->dim[d] + p.at[dim + d];
-    for (int32_t d = 0; d < xs->ndim; d++) q.at[d] = p.at[d < dim ? d : d - 1 + is->ndim];
+    for (int32_t d = 0; d < dim; d++) q.at[d] = p.at[d];
+    for (int32_t d = dim + 1; d < xs->ndim; d++) q.at[d] = p.at[d - 1 + is->ndim];
     q.at[dim] = (int64_t)kt_get(index, at);
     kt_set(out, i, kt_get(x, cf_index(xs, &q)));
   }

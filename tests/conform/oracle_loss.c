@@ -133,6 +133,24 @@ static void l1_loss(const cf_case *c, const kt_value *in, kt_value *out) { pairs
 static void huber_loss(const cf_case *c, const kt_value *in, kt_value *out) { pairs(c, in, out, huber_of); }
 static void smooth_l1_loss(const cf_case *c, const kt_value *in, kt_value *out) { pairs(c, in, out, smooth_l1_of); }
 
+/* -(w t log sigmoid(x) + (1 - t) log(1 - sigmoid(x))), w 1 when left out; log sigmoid(x) is -softplus(-x). */
+static void bce(const cf_case *c, const kt_value *in, kt_value *out) {
+  const neap_shape *s = &in[0].desc.shape;
+  neap_shape shape = *s;
+  neap_error err;
+  if (c->n_in > 2) assert_int_equal(neap__broadcast(s, &in[2].desc.shape, &shape, &err), NEAP_OK);
+  out[0] = cf_made(&shape);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) {
+    cf_place p;
+    cf_locate(&shape, i, &p);
+    const double x = kt_get(&in[0], cf_spread(s, &shape, &p)), t = kt_get(&in[1], cf_spread(s, &shape, &p));
+    const double w = c->n_in > 2 ? kt_get(&in[2], cf_spread(&in[2].desc.shape, &shape, &p)) : 1;
+    const double positive = fmax(-x, 0) + log1p(exp(-fabs(x))); /* of target 1; that of target 0 is x more */
+    kt_set(&out[0], i, (1 - t) * x + (1 + (w - 1) * t) * positive);
+  }
+  reduce(&out[0], c->opt[0].v.i, (double)kt_count(&out[0]));
+}
+
 const cf_oracle_row cf_oracles_loss[] = {{"softmax_nll", softmax_nll},
                                          {"pick_nll", pick_nll},
                                          {"nll_loss", nll_loss},
@@ -141,4 +159,5 @@ const cf_oracle_row cf_oracles_loss[] = {{"softmax_nll", softmax_nll},
                                          {"l1_loss", l1_loss},
                                          {"huber_loss", huber_loss},
                                          {"smooth_l1_loss", smooth_l1_loss},
+                                         {"binary_cross_entropy_with_logits", bce},
                                          {NULL, NULL}};

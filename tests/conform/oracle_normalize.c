@@ -68,8 +68,67 @@ static void instance_norm(const cf_case *c, const kt_value *in, kt_value *out) {
   by_channel(c, in, out, channels ? channels : 1);
 }
 
-const cf_oracle_row cf_oracles_normalize[] = {{"layer_norm", layer_norm},
-                                              {"rms_norm", rms_norm},
-                                              {"group_norm", group_norm},
-                                              {"instance_norm", instance_norm},
-                                              {NULL, NULL}};
+/* Mean and variance of a channel over everything else; the variance over the count less `less`. */
+static void channel(const kt_value *x, int64_t which, double less, double *mean, double *var) {
+  const neap_shape *s = &x->desc.shape;
+  double n = 0;
+  *mean = *var = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int64_t i = 0; i < kt_count(x); i++) {
+      cf_place p;
+      cf_locate(s, i, &p);
+      if (p.at[1] != which) continue;
+      const double v = kt_get(x, i);
+      if (pass)
+        *var += (v - *mean) * (v - *mean) / (n - less);
+      else
+        *mean += v, n++;
+    }
+    if (!pass && n > 0) *mean /= n; /* of nothing: 0 */
+  }
+}
+
+/* x, running mean, running variance, weight, bias; in training x, weight, bias will do. */
+static void batch_norm(const cf_case *c, const kt_value *in, kt_value *out) {
+  const bool training = cf_whole(c, "training", 0, 0);
+  const kt_value *weight = c->n_in == 5 ? &in[3] : c->n_in == 3 && training ? &in[1] : NULL;
+  const neap_shape *s = &in[0].desc.shape;
+  out[0] = cf_made(s);
+  for (int64_t ch = 0; kt_count(&in[0]) > 0 && ch < s->dim[1]; ch++) {
+    double mean, var;
+    channel(&in[0], ch, 0, &mean, &var);
+    if (!training) mean = kt_get(&in[1], ch), var = kt_get(&in[2], ch);
+    for (int64_t i = 0; i < kt_count(&in[0]); i++) {
+      cf_place p;
+      cf_locate(s, i, &p);
+      if (p.at[1] != ch) continue;
+      const double y = (kt_get(&in[0], i) - mean) / sqrt(var + cf_number(c, "eps", 1e-5));
+      kt_set(&out[0], i, weight ? y * kt_get(weight, ch) + kt_get(weight + 1, ch) : y);
+    }
+  }
+}
+
+static void batch_statistic(const kt_value *in, kt_value *out, bool variance) {
+  const int64_t channels = in[0].desc.shape.dim[1];
+  out[0] = cf_made(&(neap_shape){1, {channels}});
+  for (int64_t ch = 0; ch < channels; ch++) {
+    double mean, var;
+    channel(&in[0], ch, 1, &mean, &var);
+    kt_set(&out[0], ch, variance ? var : mean);
+  }
+}
+
+static void batch_mean(const cf_case *c, const kt_value *in, kt_value *out) {
+  (void)c;
+  batch_statistic(in, out, false);
+}
+
+static void batch_var(const cf_case *c, const kt_value *in, kt_value *out) {
+  (void)c;
+  batch_statistic(in, out, true);
+}
+
+const cf_oracle_row cf_oracles_normalize[] = {{"layer_norm", layer_norm}, {"rms_norm", rms_norm},
+                                              {"group_norm", group_norm}, {"instance_norm", instance_norm},
+                                              {"batch_norm", batch_norm}, {"batch_mean", batch_mean},
+                                              {"batch_var", batch_var},   {NULL, NULL}};

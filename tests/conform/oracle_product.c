@@ -196,7 +196,34 @@ static void pool(const cf_case *c, const kt_value *in, kt_value *out, bool mean)
 static void max_pool2d(const cf_case *c, const kt_value *in, kt_value *out) { pool(c, in, out, false); }
 static void avg_pool2d(const cf_case *c, const kt_value *in, kt_value *out) { pool(c, in, out, true); }
 
-const cf_oracle_row cf_oracles_product[] = {
-    {"gemm", gemm},     {"matmul", matmul}, {"linear", linear},         {"linear_grad_weight", linear_grad_weight},
-    {"conv2d", conv2d}, {"conv1d", conv1d}, {"max_pool2d", max_pool2d}, {"avg_pool2d", avg_pool2d},
-    {NULL, NULL}};
+/* Window i of n over size begins at floor(i size / n) and ends before ceil((i + 1) size / n). */
+static void adaptive_avg_pool2d(const cf_case *c, const kt_value *in, kt_value *out) {
+  const neap_shape *x = &in[0].desc.shape;
+  const int64_t n[2] = {cf_whole(c, "output_size", 0, 1), cf_whole(c, "output_size", 1, 1)};
+  const neap_shape shape = {4, {x->dim[0], x->dim[1], n[0], n[1]}};
+  out[0] = cf_made(&shape);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) {
+    cf_place p;
+    int64_t from[2], to[2];
+    double s = 0;
+    cf_locate(&shape, i, &p);
+    for (int a = 0; a < 2; a++) {
+      from[a] = p.at[2 + a] * x->dim[2 + a] / n[a];
+      to[a] = ((p.at[2 + a] + 1) * x->dim[2 + a] + n[a] - 1) / n[a];
+    }
+    for (int64_t y = from[0]; y < to[0]; y++)
+      for (int64_t z = from[1]; z < to[1]; z++) s += kt_get(&in[0], cf_index(x, &(cf_place){{p.at[0], p.at[1], y, z}}));
+    kt_set(&out[0], i, s / (double)((to[0] - from[0]) * (to[1] - from[1])));
+  }
+}
+
+const cf_oracle_row cf_oracles_product[] = {{"gemm", gemm},
+                                            {"matmul", matmul},
+                                            {"linear", linear},
+                                            {"linear_grad_weight", linear_grad_weight},
+                                            {"conv2d", conv2d},
+                                            {"conv1d", conv1d},
+                                            {"max_pool2d", max_pool2d},
+                                            {"avg_pool2d", avg_pool2d},
+                                            {"adaptive_avg_pool2d", adaptive_avg_pool2d},
+                                            {NULL, NULL}};
