@@ -40,9 +40,10 @@ static neap_id build(neap_graph *g, const neap_lua_call *c) {
   return neap__build(g, c->op, in, c->n_in, c->opt);
 }
 
-static neap_status run(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_call *c, neap_lua_tensor *out,
+static neap_status run(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_call *c, neap_lua_tensor *const *out,
                        neap_error *err) {
   neap_program *program;
+  void *data[NEAP_MAX_OUT];
   const void *few[NEAP_FEW_INPUTS], **in = few;
   if (c->n_in > NEAP_FEW_INPUTS) in = neap__zone_alloc(&g->zone, c->n_in * sizeof *in);
   if (!in) return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for %u inputs", c->n_in);
@@ -50,26 +51,41 @@ static neap_status run(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_
   if (st != NEAP_OK) return st;
   for (uint32_t i = 0, input = 0; i < c->n_in; i++)
     if (c->in[i].t) in[input++] = neap__tensor_data(&c->in[i].t->t);
-  void *data = neap__tensor_data(&out->t);
-  return NEAP_CALL(s, L, neap__program_run(program, in, &data, err));
+  for (uint32_t i = 0; i < g->n_outputs; i++) data[i] = neap__tensor_data(&out[i]->t);
+  return NEAP_CALL(s, L, neap__program_run(program, in, data, err));
 }
 
-/* The output is made before the program is looked up: making it may free cached ones. */
-static neap_status compute(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_call *c, neap_lua_tensor *out,
+static uint32_t results_of(const neap_op *op) { return op->results ? op->results : 1; }
+
+/* The i-th result of an op, of which v is the first. */
+static neap_id result_at(const neap_graph *g, neap_id v, uint32_t i) {
+  return i ? g->nodes[g->values[v].node]->out[i] : v;
+}
+
+static neap_status make_result(neap_lua *s, lua_State *L, neap_graph *g, neap_id v, neap_lua_tensor *out,
+                               neap_error *err) {
+  neap_status st = NEAP_CALL(s, L, neap__context_tensor(s->ctx, neap__desc_of(g, v), NEAP_OWNER_TENSORS, &out->t, err));
+  if (st != NEAP_OK) return st;
+  neap__graph_output(g, v);
+  return g->error.status == NEAP_OK ? NEAP_OK : (*err = g->error, err->status);
+}
+
+/* The outputs are made before the program is looked up: making them may free cached ones. */
+static neap_status compute(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_call *c, neap_lua_tensor **out,
                            neap_error *err) {
   neap_id v = build(g, c);
   if (g->error.status != NEAP_OK) return *err = g->error, err->status;
   neap_desc d = *neap__desc_of(g, v);
   const neap_lua_tensor *alias = alias_of(g, c, v);
   if (alias && alias->t.dtype == d.dtype) {
-    make_dense(&out->t, &d, neap__storage_retain(alias->t.storage), alias->t.offset);
-    out->view = true;
+    make_dense(&out[0]->t, &d, neap__storage_retain(alias->t.storage), alias->t.offset);
+    out[0]->view = true;
     return NEAP_OK;
   }
-  neap_status st = NEAP_CALL(s, L, neap__context_tensor(s->ctx, &d, NEAP_OWNER_TENSORS, &out->t, err));
-  if (st != NEAP_OK) return st;
-  neap__graph_output(g, v);
-  if (g->error.status != NEAP_OK) return *err = g->error, err->status;
+  for (uint32_t i = 0; i < results_of(c->op); i++) {
+    neap_status st = make_result(s, L, g, result_at(g, v, i), out[i], err);
+    if (st != NEAP_OK) return st;
+  }
   return run(s, L, g, c, out, err);
 }
 
@@ -111,7 +127,8 @@ static void apply_now(lua_State *L, neap_lua *s, neap_lua_call *c) {
   if ((c->op == &neap__op_narrow || c->op == &neap__op_select) && push_slice(L, s, c)) return;
   /* The result's size is not known yet; most are as large as the largest input. */
   neap__lua_grew(L, s, input_bytes(c));
-  neap_lua_tensor *out = neap__push_tensor(L, s);
+  neap_lua_tensor *out[NEAP_MAX_OUT];
+  for (uint32_t i = 0; i < results_of(c->op); i++) out[i] = neap__push_tensor(L, s);
   check_open(L, c);
   neap_graph *g = neap__graph_create(&s->ctx->host);
   neap_status st = g ? compute(s, L, g, c, out, &err)
@@ -138,7 +155,7 @@ static void apply_traced(lua_State *L, neap_lua *s, neap_lua_call *c) {
   }
   neap_id v = neap__build(g, c->op, in, c->n_in, c->opt);
   neap__trace_ok(L, s);
-  neap__push_symbol(L, s, v);
+  for (uint32_t i = 0; i < results_of(c->op); i++) neap__push_symbol(L, s, result_at(g, v, i));
 }
 
 void neap__call_apply(lua_State *L, neap_lua *s, neap_lua_call *c) {
@@ -166,7 +183,7 @@ static int call_op(lua_State *L) {
   c.name = c.op->name;
   neap__call_parse(L, &c);
   neap__call_apply(L, s, &c);
-  return 1;
+  return (int)results_of(c.op);
 }
 
 static void push_op(lua_State *L, const neap_op *op) {

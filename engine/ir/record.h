@@ -89,7 +89,8 @@ typedef struct neap_sig {
 struct neap_op {
   const char *name;
   uint8_t min_in, max_in; /* max_in 255: any number */
-  uint8_t n_out;          /* all outputs of the node; only the first is the op's value in Lua */
+  uint8_t n_out;          /* all outputs of the node */
+  uint8_t results;        /* how many of them, from the first, are the op's values in Lua; 0 is as 1 */
   bool internal;          /* not visible in Lua */
   bool nondiff;           /* its outputs have no gradient by nature (comparisons, argmax) */
   bool random;            /* draws numbers: keyed by node->salt and the run's neap_draw */

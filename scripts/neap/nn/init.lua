@@ -10,6 +10,7 @@ local module = require "neap.nn.module"
 local layers = require "neap.nn.layers"
 local norm = require "neap.nn.norm"
 local attention = require "neap.nn.attention"
+local rnn = require "neap.nn.rnn"
 require "neap.nn.state"
 
 ---@class neap.nn
@@ -17,7 +18,7 @@ local M = {
   module = module.module, parameter = module.parameter, buffer = module.buffer,
   is_module = module.is_module, is_training = module.is_training,
 }
-for _, list in ipairs {layers, norm, attention} do
+for _, list in ipairs {layers, norm, attention, rnn} do
   for name, constructor in pairs(list) do M[name] = constructor end
 end
 
