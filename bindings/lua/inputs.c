@@ -98,8 +98,8 @@ static int64_t shape_entry(lua_State *L, int index, const char *function, int i,
   int64_t x = 0;
   lua_rawgeti(L, index, k);
   if (!neap__to_integer(L, -1, &x))
-    neap__lua_fail(L, NEAP_INVALID, function, "dimension %d of shape %d is %s, expected a number without a fraction", k, i,
-                   neap__describe(L, -1, text, sizeof text));
+    neap__lua_fail(L, NEAP_INVALID, function, "dimension %d of shape %d is %s, expected a number without a fraction", k,
+                   i, neap__describe(L, -1, text, sizeof text));
   lua_pop(L, 1);
   return x;
 }
@@ -107,7 +107,8 @@ static int64_t shape_entry(lua_State *L, int index, const char *function, int i,
 static neap_desc shape_desc(lua_State *L, int index, const char *function, int i) {
   size_t n = lua_rawlen(L, index);
   if (n > NEAP_MAX_DIMS)
-    neap__lua_fail(L, NEAP_SHAPE, function, "shape %d has %d dimensions, expected at most %d", i, (int)n, NEAP_MAX_DIMS);
+    neap__lua_fail(L, NEAP_SHAPE, function, "shape %d has %d dimensions, expected at most %d", i, (int)n,
+                   NEAP_MAX_DIMS);
   neap_desc d = {.dtype = neap__option_dtype(L, index, function, NEAP_F32), .shape.ndim = (int32_t)n};
   for (int k = 0; k < (int)n; k++) d.shape.dim[k] = shape_entry(L, index, function, i, k + 1);
   neap_error err;

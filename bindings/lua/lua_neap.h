@@ -74,7 +74,8 @@ static inline neap_status neap__lua_left(neap_lua *s, neap_status status) {
 /* --- error.c ----------------------------------------------------------------------------------------- */
 
 __attribute__((noreturn)) void neap__raise(lua_State *L, const neap_error *err);
-__attribute__((noreturn)) void neap__lua_fail(lua_State *L, neap_status status, const char *op, const char *fmt, ...) NEAP_PRINTF(4, 5);
+__attribute__((noreturn)) void neap__lua_fail(lua_State *L, neap_status status, const char *op, const char *fmt, ...)
+    NEAP_PRINTF(4, 5);
 void neap__push_error(lua_State *L, const neap_error *err);
 static inline void neap__ok(lua_State *L, neap_status status, const neap_error *err) {
   if (status != NEAP_OK) neap__raise(L, err);

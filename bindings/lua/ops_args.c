@@ -314,6 +314,7 @@ static void check_slice(parser *p) {
 }
 
 void neap__call_parse(lua_State *L, neap_lua_call *c) {
+  /* cppcheck-suppress ctuuninitvar ; filling it is what this is for */
   parser p = {L, c, 1, lua_gettop(L)};
   luaL_checkstack(L, 8, c->name);
   memset(c->opt, 0, sizeof c->opt);

@@ -26,6 +26,13 @@ static uint64_t mix(uint64_t h, uint64_t x) {
   return h ^ (h >> 32);
 }
 
+/* By its bits, so that NaN is itself and -0 is not 0. */
+static uint64_t bits_of(double number) {
+  uint64_t bits;
+  memcpy(&bits, &number, sizeof bits);
+  return bits;
+}
+
 static uint64_t mix_desc(uint64_t h, const neap_desc *d) {
   h = mix(h, (uint64_t)d->dtype * 16 + (uint64_t)d->shape.ndim);
   for (int32_t i = 0; i < d->shape.ndim; i++) h = mix(h, (uint64_t)d->shape.dim[i]);
@@ -48,9 +55,7 @@ static uint64_t hash_graph(const neap_graph *g) {
     h = mix(h, (uint64_t)v->kind);
     if (v->kind == NEAP_VALUE_NODE) continue;
     h = mix_desc(h, &v->desc);
-    uint64_t bits;
-    memcpy(&bits, &v->number, sizeof bits);
-    h = mix(h, bits);
+    h = mix(h, bits_of(v->number));
   }
   for (uint32_t k = 0; k < g->n_nodes; k++) {
     const neap_node *n = g->nodes[k];
@@ -73,7 +78,7 @@ static bool same_options(const neap_opt *a, const neap_opt *b) {
 
 static bool same_value(const neap_value *a, const neap_value *b) {
   return a->kind == b->kind && a->desc.dtype == b->desc.dtype && neap__shape_equal(&a->desc.shape, &b->desc.shape) &&
-         a->index == b->index && !memcmp(&a->number, &b->number, sizeof a->number);
+         a->index == b->index && bits_of(a->number) == bits_of(b->number);
 }
 
 static bool same_node(const neap_node *a, const neap_node *b) {

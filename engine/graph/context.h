@@ -29,7 +29,7 @@ typedef struct neap_context {
   neap_arena train;      /* updates */
   neap_arena infer;      /* everything else: may run between the slices of an update */
   neap_program_cache *cache;
-  neap_rng rng; /* outside updates; (seed, position) is saved */
+  neap_rng rng;     /* outside updates; (seed, position) is saved */
   uint64_t seed;    /* of what programs draw */
   uint64_t updates; /* committed; saved */
   uint64_t draws;   /* runs outside updates that drew numbers; saved */

@@ -137,7 +137,7 @@ static uint32_t gather(neap_program *p, block *blocks) {
 /* [gradients | constants | everything else] */
 neap_status neap__plan_live(neap_program *p, neap_error *err) {
   block *blocks = neap__zone_alloc(&p->zone, (p->n_values + p->n_steps + 1) * sizeof *blocks);
-  block **sorted = neap__zone_alloc(&p->zone, (p->n_values + p->n_steps + 1) * sizeof *sorted);
+  block **sorted = neap__zone_alloc(&p->zone, (p->n_values + p->n_steps + 1) * sizeof(block *));
   if (!blocks || !sorted) return neap__plan_nomem(err);
   find_ranges(p);
   stretch_over_loops(p);

@@ -61,7 +61,7 @@ typedef struct neap_run {
   char *base;
   const void *const *inputs; /* dense; must stay until the run ends */
   void *const *outputs;      /* one for each EXTERNAL output, in order */
-  uint64_t seed, draw; /* what its random numbers are keyed by */
+  uint64_t seed, draw;       /* what its random numbers are keyed by */
   uint32_t segment, micro, step, phase, task;
   bool done;
   neap_fault fault;

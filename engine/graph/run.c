@@ -209,7 +209,8 @@ static neap_status run_some(neap_run *r, double left, bool must, bool *stopped, 
     double t0 = neap__clock();
     neap_status st = b->vt->launch(b, k, &l, r->phase, r->task, n, err);
     if (st != NEAP_OK) return complete(s, st, err);
-    learn(s, r->phase, (neap__clock() - t0) / (double)((n + width - 1) / width));
+    const uint32_t in_turn = (n + width - 1) / width;
+    learn(s, r->phase, (neap__clock() - t0) / in_turn);
     r->task += n;
   }
   if (r->task < k->tasks[r->phase]) return NEAP_OK;

@@ -94,10 +94,10 @@ struct neap_op {
   bool internal;          /* not visible in Lua */
   bool nondiff;           /* its outputs have no gradient by nature (comparisons, argmax) */
   bool random;            /* draws numbers: keyed by node->salt and the run's neap_draw */
-  uint16_t row;       /* 1 + position in elementwise.def; 0: not from there */
-  bool alias;         /* output 0 is input 0's bytes in row-major order; needs no kernel */
-  uint8_t inplace;    /* bit i: output 0 may be written over input i when dtype, shape and layout agree */
-  uint8_t shape_only; /* bit i: of input i only the shape is used, its bytes are never read */
+  uint16_t row;           /* 1 + position in elementwise.def; 0: not from there */
+  bool alias;             /* output 0 is input 0's bytes in row-major order; needs no kernel */
+  uint8_t inplace;        /* bit i: output 0 may be written over input i when dtype, shape and layout agree */
+  uint8_t shape_only;     /* bit i: of input i only the shape is used, its bytes are never read */
   neap_precision_class precision;
   neap_batch_rule rule;
   neap_opt_spec opts[NEAP_MAX_OPTS + 1];

@@ -8,8 +8,9 @@ static neap_status infer(neap_infer *x) {
   char a[96], b[96];
   bool fits = lead >= 0;
   for (int32_t i = 0; i < to.ndim && fits; i++) {
-    if (to.dim[i] == -1 && i >= lead) to.dim[i] = from->dim[i - lead];
-    fits = to.dim[i] >= 0 && (i < lead || from->dim[i - lead] == 1 || from->dim[i - lead] == to.dim[i]);
+    const int64_t *old = i < lead ? NULL : &from->dim[i - lead];
+    if (old && to.dim[i] == -1) to.dim[i] = *old;
+    fits = to.dim[i] >= 0 && (!old || *old == 1 || *old == to.dim[i]);
   }
   if (!fits)
     return neap__fail(x->err, NEAP_SHAPE, "shape %s does not expand to %s", neap__shape_text(from, a, sizeof a),

@@ -11,9 +11,10 @@
 #define NEAP_MAX_DIMS 8
 #define NEAP_DTYPE_COUNT 8
 
-size_t neap__dtype_size(neap_dtype t);        /* bytes of one element */
-const char *neap__dtype_name(neap_dtype t);   /* "fp32", "fp64", "int64", "int32", "uint8", "bool", "fp16", "bf16" */
-bool neap__dtype_parse(const char *name, neap_dtype *out); /* the names above, and float32, float64, float16, bfloat16 */
+size_t neap__dtype_size(neap_dtype t);      /* bytes of one element */
+const char *neap__dtype_name(neap_dtype t); /* "fp32", "fp64", "int64", "int32", "uint8", "bool", "fp16", "bf16" */
+bool neap__dtype_parse(const char *name,
+                       neap_dtype *out); /* the names above, and float32, float64, float16, bfloat16 */
 bool neap__dtype_is_float(neap_dtype t);
 /* The dtype of an operation on both: bool < uint8 < int32 < int64 < fp16/bf16 < fp32 < fp64. */
 neap_dtype neap__dtype_promote(neap_dtype a, neap_dtype b);

@@ -121,9 +121,9 @@ void neap__optimizer_pass_destroy(neap_optimizer_pass *p) {
   if (!p) return;
   neap_host *h = &p->o->ctx->host;
   neap_backend *b = p->o->ctx->backend;
-  for (uint32_t i = 0; i < p->n_steps; i++)
+  for (uint32_t i = 0; p->steps && i < p->n_steps; i++)
     if (p->steps[i].kernel) b->vt->kernel_free(b, p->steps[i].kernel);
-  for (uint32_t i = 0; i < p->n_norms; i++)
+  for (uint32_t i = 0; p->norms && i < p->n_norms; i++)
     if (p->norms[i].kernel) b->vt->kernel_free(b, p->norms[i].kernel);
   neap__storage_drop(p->workspace);
   neap__free(h, p->steps, p->room * sizeof *p->steps);

@@ -42,7 +42,7 @@ typedef struct cursor {
 } cursor;
 
 static cursor cursor_at(const kernel *k, int64_t place) {
-  cursor c;
+  cursor c = {{0}};
   for (int32_t d = k->ndim; d-- > 0;) {
     c.at[d] = place % k->dim[d];
     place /= k->dim[d];

@@ -38,8 +38,8 @@ local function run(block, name)
     command = ("%s %s >%s 2>&1"):format(runner, source, log)
   else
     local root = runner:match("^(.*)/[^/]*$") or "."
-    command = ("cc -std=c11 -Wall -Wextra -Werror -Iengine %s -o %s.exe -L%s/lib -lneap -Wl,-rpath,$(realpath %s/lib) >%s 2>&1 && %s.exe >>%s 2>&1")
-      :format(source, base, root, root, log, base, log)
+    command = ("cc -std=c11 -Wall -Wextra -Werror -Iengine %s -o %s.exe -L%s/lib -lneap -Wl,-rpath,$(realpath %s/lib)"
+      .. " >%s 2>&1 && %s.exe >>%s 2>&1"):format(source, base, root, root, log, base, log)
   end
   local ok = os.execute(command)
   print((ok and "ok    " or "FAILED") .. "  " .. name)

@@ -66,7 +66,7 @@ static kt_value float_range(void) {
   kt_value x = kt_make(spec);
   float *p = x.data;
   for (uint32_t i = 0; i < BY_BITS; i++) p[i] = neap_from_bits(i * BITS);
-  for (int i = 0; i < GRID; i++) p[BY_BITS + i] = (float)(i - GRID / 2) * 1e-3f;
+  for (int i = 0; i < GRID; i++) p[BY_BITS + i] = ((float)i - 0.5f * GRID) * 1e-3f;
   return x;
 }
 

@@ -137,7 +137,7 @@ static void concat_joins(void **state) {
   const neap_shape *s = &c.out[0].desc.shape;
   assert_int_equal(s->dim[1], 203);
   for (int64_t i = 0; i < kt_count(&c.out[0]); i++) {
-    int64_t at[NEAP_MAX_DIMS];
+    int64_t at[NEAP_MAX_DIMS] = {0};
     to_indices(s, i, at);
     const kt_value *from = at[1] < 3 ? &in[0] : &in[2];
     if (at[1] >= 3) at[1] -= 3;
