@@ -26,8 +26,10 @@ local function make_program(trainer, with_pred)
   end
   return program.compile(function(x, y)
     local pred = model(x)
-    if with_pred then return loss(pred, y), pred, accuracy(pred, y) end
-    return loss(pred, y), accuracy(pred, y)
+    local results = {loss(pred, y)}
+    if with_pred then results[2] = pred end
+    results[#results + 1] = accuracy(pred, y)
+    return table.unpack(results)
   end)
 end
 
