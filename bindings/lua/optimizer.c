@@ -31,7 +31,7 @@ static neap_lua_optimizer *check(lua_State *L, const char *function) {
 
 /* --- settings ---------------------------------------------------------------------------------------- */
 
-#define SETTINGS "lr|momentum|nesterov|weight_decay|betas|eps|decoupled|maximize"
+#define SETTINGS "lr|momentum|nesterov|weight_decay|betas|eps|alpha|lr_decay|decoupled|maximize"
 
 static void get_number(lua_State *L, int table, const char *name, double max, double *out) {
   if (lua_getfield(L, table, name) != LUA_TNIL) *out = neap__arg_number(L, lua_gettop(L), "optimizer", name, 0, max);
@@ -71,13 +71,15 @@ static void parse_hyper(lua_State *L, int table, neap_optimizer_kind kind, bool 
   get_number(L, table, "momentum", DBL_MAX, &h.momentum);
   get_number(L, table, "weight_decay", DBL_MAX, &h.weight_decay);
   get_number(L, table, "eps", DBL_MAX, &h.eps);
+  get_number(L, table, "alpha", 1, &h.alpha);
+  get_number(L, table, "lr_decay", DBL_MAX, &h.lr_decay);
   get_flag(L, table, "nesterov", &h.nesterov);
   get_flag(L, table, "decoupled", &h.decoupled);
   get_flag(L, table, "maximize", &h.maximize);
   get_betas(L, table, &h);
   if (kind == NEAP_SGD && h.nesterov && h.momentum == 0)
     neap__lua_fail(L, NEAP_INVALID, "optimizer", "nesterov needs a momentum above 0");
-  if (kind == NEAP_SGD && h.momentum != 0 && !has_momentum)
+  if ((kind == NEAP_SGD || kind == NEAP_RMSPROP) && h.momentum != 0 && !has_momentum)
     neap__lua_fail(L, NEAP_INVALID, "optimizer", "momentum is %.14g, but the optimizer was made without momentum",
                    h.momentum);
   *out = h;
@@ -91,7 +93,7 @@ static int set(lua_State *L) {
   neap_lua_optimizer *o = check(L, "set");
   uint32_t group = check_group(L, o, 2);
   neap__arg_table(L, 3, "set", "argument 3");
-  parse_hyper(L, 3, o->o->kind, o->o->n_moments > 0, &o->o->groups[group]);
+  parse_hyper(L, 3, o->o->kind, o->o->n_moments > (o->o->kind == NEAP_RMSPROP), &o->o->groups[group]);
   return 0;
 }
 
@@ -112,6 +114,15 @@ static void put_flag(lua_State *L, const char *name, bool x) {
   lua_setfield(L, -2, name);
 }
 
+static void put_betas(lua_State *L, const neap_hyper *h) {
+  lua_createtable(L, 2, 0);
+  lua_pushnumber(L, h->beta1);
+  lua_rawseti(L, -2, 1);
+  lua_pushnumber(L, h->beta2);
+  lua_rawseti(L, -2, 2);
+  lua_setfield(L, -2, "betas");
+}
+
 static int get(lua_State *L) {
   neap_lua_optimizer *o = check(L, "get");
   const neap_hyper *h = &o->o->groups[check_group(L, o, 2)];
@@ -119,19 +130,24 @@ static int get(lua_State *L) {
   put_number(L, "lr", h->lr);
   put_number(L, "weight_decay", h->weight_decay);
   put_flag(L, "maximize", h->maximize);
-  if (o->o->kind == NEAP_SGD) {
-    put_number(L, "momentum", h->momentum);
-    put_flag(L, "nesterov", h->nesterov);
-    return 1;
+  switch (o->o->kind) {
+    case NEAP_ADAM:
+      put_number(L, "eps", h->eps);
+      put_flag(L, "decoupled", h->decoupled);
+      put_betas(L, h);
+      break;
+    case NEAP_LION: put_betas(L, h); break;
+    case NEAP_RMSPROP:
+      put_number(L, "eps", h->eps);
+      put_number(L, "alpha", h->alpha);
+      put_number(L, "momentum", h->momentum);
+      break;
+    case NEAP_ADAGRAD:
+      put_number(L, "eps", h->eps);
+      put_number(L, "lr_decay", h->lr_decay);
+      break;
+    default: put_number(L, "momentum", h->momentum); put_flag(L, "nesterov", h->nesterov);
   }
-  put_number(L, "eps", h->eps);
-  put_flag(L, "decoupled", h->decoupled);
-  lua_createtable(L, 2, 0);
-  lua_pushnumber(L, h->beta1);
-  lua_rawseti(L, -2, 1);
-  lua_pushnumber(L, h->beta2);
-  lua_rawseti(L, -2, 2);
-  lua_setfield(L, -2, "betas");
   return 1;
 }
 
@@ -157,7 +173,7 @@ static void take_params(lua_State *L, uint32_t n, uint32_t n_groups, neap_tensor
 
 static void take_groups(lua_State *L, neap_optimizer_kind kind, uint32_t n, neap_hyper *groups) {
   for (uint32_t i = 0; i < n; i++) {
-    groups[i] = (neap_hyper){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    groups[i] = (neap_hyper){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .alpha = 0.99};
     lua_rawgeti(L, 4, (lua_Integer)i + 1);
     neap__arg_table(L, lua_gettop(L), "optimizer", "a group's settings");
     parse_hyper(L, lua_gettop(L), kind, true, &groups[i]);
@@ -167,9 +183,10 @@ static void take_groups(lua_State *L, neap_optimizer_kind kind, uint32_t n, neap
 
 static neap_optimizer_kind parse_kind(lua_State *L) {
   const char *kind = neap__arg_string(L, 1, "optimizer", "the kind", NULL);
-  if (strcmp(kind, "sgd") == 0) return NEAP_SGD;
-  if (strcmp(kind, "adam") == 0) return NEAP_ADAM;
-  neap__lua_fail(L, NEAP_INVALID, "optimizer", "there is no kind '%.40s': sgd and adam are there", kind);
+  for (int k = 0; k < NEAP_OPTIMIZER_KINDS; k++)
+    if (strcmp(kind, neap__optimizer_name((neap_optimizer_kind)k)) == 0) return (neap_optimizer_kind)k;
+  neap__lua_fail(L, NEAP_INVALID, "optimizer",
+                 "there is no kind '%.40s': sgd, adam, rmsprop, adagrad and lion are there", kind);
 }
 
 /* The list is kept as a copy in the user value: shapes of moments, and the tensors themselves, live with it. */
@@ -315,8 +332,8 @@ static int optimizer_tostring(lua_State *L) {
   if (!o->base.lua)
     lua_pushliteral(L, "neap.optimizer (closed)");
   else
-    lua_pushfstring(L, "neap.optimizer %s of %d parameters, %I steps", o->o->kind == NEAP_SGD ? "sgd" : "adam",
-                    (int)o->n, (LUAI_UACINT)o->o->step);
+    lua_pushfstring(L, "neap.optimizer %s of %d parameters, %I steps", neap__optimizer_name(o->o->kind), (int)o->n,
+                    (LUAI_UACINT)o->o->step);
   return 1;
 }
 

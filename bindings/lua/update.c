@@ -103,7 +103,7 @@ static void take_writes(lua_State *L, const neap_lua_graph *g, neap_update_spec 
 }
 
 static void take_options(lua_State *L, const neap_lua_graph *g, neap_update_spec *spec) {
-  neap__arg_options(L, 3, "update", "batch_dims|grain|clip_norm");
+  neap__arg_options(L, 3, "update", "batch_dims|grain|clip_norm|clip_value");
   lua_settop(L, 3);
   if (lua_isnil(L, 3)) return;
   if (lua_getfield(L, 3, "grain") != LUA_TNIL) spec->grain = neap__arg_integer(L, 4, "update", "grain", 1, INT32_MAX);
@@ -111,14 +111,18 @@ static void take_options(lua_State *L, const neap_lua_graph *g, neap_update_spec
     spec->clip_norm = neap__arg_number(L, 5, "update", "clip_norm", 0, HUGE_VAL);
     if (spec->clip_norm == 0) neap__lua_fail(L, NEAP_RANGE, "update", "clip_norm is 0, expected a norm above 0");
   }
+  if (lua_getfield(L, 3, "clip_value") != LUA_TNIL) {
+    spec->clip_value = neap__arg_number(L, 6, "update", "clip_value", 0, HUGE_VAL);
+    if (spec->clip_value == 0) neap__lua_fail(L, NEAP_RANGE, "update", "clip_value is 0, expected a value above 0");
+  }
   lua_getfield(L, 3, "batch_dims");
   int32_t *dims = lua_newuserdatauv(L, (g->g->n_inputs + 1u) * sizeof *dims, 0);
-  spec->batch = neap__arg_batch(L, 6, "update", g->g, dims);
+  spec->batch = neap__arg_batch(L, 7, "update", g->g, dims);
   for (uint32_t i = 0; i < g->g->n_inputs; i++)
     if (dims[i] >= 0) spec->input_batch = dims;
 }
 
-/* update(graph, optimizer[, {batch_dims =, grain =, clip_norm =}]) */
+/* update(graph, optimizer[, {batch_dims =, grain =, clip_norm =, clip_value =}]) */
 static int make_update(lua_State *L) {
   neap_lua_graph *g = neap__graph_check(L, 1, "update");
   neap_lua_optimizer *o = neap__handle_check(L, 2, &neap__optimizer_class, "update");

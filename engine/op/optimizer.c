@@ -1,5 +1,6 @@
 /* One step of an optimizer over a flat segment, in place: output i is written over the input it replaces.
- * `hyper` is fp64[16] in device memory, so that a replayed program sees new values. */
+ * `hyper` is fp64[16] in device memory, so that a replayed program sees new values; its last entry holds each element
+ * of the scaled gradient within plus or minus itself, unless it is 0. */
 #include "op/build.h"
 
 enum { HYPER = 16 };
@@ -52,6 +53,10 @@ static void cost_sumsq(const neap_sig *s, double *flops, double *bytes) {
 static const char *const plain_samples[] = {"f32[37] f32[37] f64[16]:positive", "f32[0] f32[0] f64[16]:positive", NULL};
 static const char *const sgd_samples[] = {"f32[37] f32[37] f32[37] f64[16]:positive",
                                           "f32[0] f32[0] f32[0] f64[16]:positive", NULL};
+static const char *const rmsprop_samples[] = {"f32[37] f32[37] f32[37]:positive f32[37] f64[16]:positive",
+                                              "f32[0] f32[0] f32[0] f32[0] f64[16]:positive", NULL};
+static const char *const square_samples[] = {"f32[37] f32[37] f32[37]:positive f64[16]:positive",
+                                             "f32[0] f32[0] f32[0] f64[16]:positive", NULL};
 static const char *const adam_samples[] = {"f32[37] f32[37] f32[37] f32[37]:positive f64[16]:positive",
                                            "f32[0] f32[0] f32[0] f32[0] f64[16]:positive", NULL};
 static const char *const sumsq_samples[] = {"f32[37]", "f32[2,3]", "f32[0]", NULL};
@@ -73,6 +78,21 @@ const neap_op neap__op_adam_step =
     STEP("adam_step", 5, 3, adam_samples,
          "One step as torch.optim.Adam, AdamW when decoupled: p, g, m, v, hyper {lr, beta1, beta2, eps, weight_decay, "
          "decoupled, 1 - beta1^t, 1 - beta2^t, grad_scale}.");
+
+const neap_op neap__op_rmsprop_plain_step =
+    STEP("rmsprop_plain_step", 4, 2, square_samples,
+         "One step as torch.optim.RMSprop without momentum: p, g, squares, hyper {lr, -, weight_decay, alpha, "
+         "grad_scale, maximize, eps}.");
+const neap_op neap__op_rmsprop_step =
+    STEP("rmsprop_step", 5, 3, rmsprop_samples,
+         "One step as torch.optim.RMSprop: p, g, squares, m, hyper {lr, momentum, weight_decay, alpha, grad_scale, "
+         "maximize, eps}.");
+const neap_op neap__op_adagrad_step = STEP(
+    "adagrad_step", 4, 2, square_samples,
+    "One step as torch.optim.Adagrad: p, g, sum, hyper {lr decayed, -, weight_decay, -, grad_scale, maximize, eps}.");
+const neap_op neap__op_lion_step =
+    STEP("lion_step", 4, 2, sgd_samples,
+         "One step of Lion (Chen et al. 2023): p, g, m, hyper {lr, beta1, weight_decay, beta2, grad_scale, maximize}.");
 
 const neap_op neap__op_sumsq = {
     .name = "sumsq",

@@ -5,6 +5,15 @@
 
 #define HYPER 16u
 
+const char *neap__optimizer_name(neap_optimizer_kind kind) {
+  static const char *const names[NEAP_OPTIMIZER_KINDS] = {[NEAP_SGD] = "sgd",
+                                                          [NEAP_ADAM] = "adam",
+                                                          [NEAP_RMSPROP] = "rmsprop",
+                                                          [NEAP_ADAGRAD] = "adagrad",
+                                                          [NEAP_LION] = "lion"};
+  return names[kind];
+}
+
 static neap_status nomem(neap_error *err) {
   return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for an optimizer");
 }
@@ -81,10 +90,11 @@ static neap_status reserve_state(neap_optimizer *o, neap_error *err) {
 }
 
 static uint32_t moments_of(neap_optimizer_kind kind, const neap_hyper *groups, uint32_t n_groups) {
-  if (kind == NEAP_ADAM) return 2;
-  for (uint32_t i = 0; i < n_groups; i++)
-    if (groups[i].momentum != 0) return 1;
-  return 0;
+  static const uint32_t least[NEAP_OPTIMIZER_KINDS] = {
+      [NEAP_SGD] = 0, [NEAP_ADAM] = 2, [NEAP_RMSPROP] = 1, [NEAP_ADAGRAD] = 1, [NEAP_LION] = 1};
+  bool momentum = false;
+  for (uint32_t i = 0; i < n_groups; i++) momentum |= groups[i].momentum != 0;
+  return least[kind] + (momentum && (kind == NEAP_SGD || kind == NEAP_RMSPROP));
 }
 
 static neap_status fill(neap_optimizer *o, const neap_tensor *params, const uint32_t *group, uint32_t n,

@@ -6,13 +6,25 @@
 #include "graph/context.h"
 #include "tensor/tensor.h"
 
-typedef enum neap_optimizer_kind { NEAP_SGD = 0, NEAP_ADAM = 1 } neap_optimizer_kind;
+typedef enum neap_optimizer_kind {
+  NEAP_SGD = 0,
+  NEAP_ADAM,
+  NEAP_RMSPROP,
+  NEAP_ADAGRAD,
+  NEAP_LION,
+  NEAP_OPTIMIZER_KINDS
+} neap_optimizer_kind;
+
+/* "sgd", "adam", ... */
+const char *neap__optimizer_name(neap_optimizer_kind kind);
 
 /* Settings of one group; may change between updates. */
 typedef struct neap_hyper {
   double lr, weight_decay;
-  double momentum;          /* SGD */
-  double beta1, beta2, eps; /* Adam */
+  double momentum;          /* SGD, RMSprop */
+  double beta1, beta2, eps; /* Adam, Lion (no eps); RMSprop and Adagrad (eps) */
+  double alpha;             /* RMSprop */
+  double lr_decay;          /* Adagrad */
   bool nesterov, maximize;
   bool decoupled; /* weight decay as AdamW (Loshchilov and Hutter 2019) */
 } neap_hyper;
@@ -56,8 +68,10 @@ neap_status neap__optimizer_pass_create(neap_optimizer *o, const uint8_t *presen
 void neap__optimizer_pass_destroy(neap_optimizer_pass *p);
 /* grads: the gradient block, segments at their offsets. Euclidean norm of all of it. */
 neap_status neap__optimizer_pass_norm(neap_optimizer_pass *p, const void *grads, double *out, neap_error *err);
-/* One update in place; gradients are multiplied by scale first. Counts the step. */
-neap_status neap__optimizer_pass_apply(neap_optimizer_pass *p, const void *grads, double scale, neap_error *err);
+/* One update in place; gradients are multiplied by scale first, and then each is held within +-limit (0: none is).
+ * Counts the step. */
+neap_status neap__optimizer_pass_apply(neap_optimizer_pass *p, const void *grads, double scale, double limit,
+                                       neap_error *err);
 
 /* For loops of one's own: prepares the pass at the first call, and again when `present` changes. */
 neap_status neap__optimizer_apply(neap_optimizer *o, const void *grads, const uint8_t *present, double scale,

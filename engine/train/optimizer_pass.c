@@ -57,8 +57,13 @@ static void cut(neap_optimizer_pass *p) {
 }
 
 static const neap_op *step_op(const neap_optimizer *o) {
-  if (o->kind == NEAP_ADAM) return &neap__op_adam_step;
-  return o->n_moments ? &neap__op_sgd_step : &neap__op_sgd_plain_step;
+  switch (o->kind) {
+    case NEAP_ADAM: return &neap__op_adam_step;
+    case NEAP_RMSPROP: return o->n_moments > 1 ? &neap__op_rmsprop_step : &neap__op_rmsprop_plain_step;
+    case NEAP_ADAGRAD: return &neap__op_adagrad_step;
+    case NEAP_LION: return &neap__op_lion_step;
+    default: return o->n_moments ? &neap__op_sgd_step : &neap__op_sgd_plain_step;
+  }
 }
 
 static neap_status prepare(neap_optimizer_pass *p, const neap_op *op, part *q, neap_error *err) {
@@ -162,17 +167,7 @@ neap_status neap__optimizer_pass_norm(neap_optimizer_pass *p, const void *grads,
 }
 
 /* The layouts of `hyper` are those of the step ops. */
-static void fill_hyper(const neap_optimizer *o, const neap_hyper *g, double scale, double *h) {
-  memset(h, 0, HYPER * sizeof *h);
-  h[0] = g->lr;
-  if (o->kind == NEAP_SGD) {
-    h[1] = g->momentum;
-    h[2] = g->weight_decay;
-    h[3] = g->nesterov;
-    h[4] = scale;
-    h[5] = g->maximize;
-    return;
-  }
+static void fill_adam(const neap_optimizer *o, const neap_hyper *g, double scale, double *h) {
   h[1] = g->beta1;
   h[2] = g->beta2;
   h[3] = g->eps;
@@ -183,13 +178,33 @@ static void fill_hyper(const neap_optimizer *o, const neap_hyper *g, double scal
   h[8] = g->maximize ? -scale : scale;
 }
 
-neap_status neap__optimizer_pass_apply(neap_optimizer_pass *p, const void *grads, double scale, neap_error *err) {
+static void fill_hyper(const neap_optimizer *o, const neap_hyper *g, double scale, double limit, double *h) {
+  memset(h, 0, HYPER * sizeof *h);
+  h[0] = g->lr;
+  h[HYPER - 1] = limit;
+  if (o->kind == NEAP_ADAM) {
+    fill_adam(o, g, scale, h);
+    return;
+  }
+  h[2] = g->weight_decay;
+  h[4] = scale;
+  h[5] = g->maximize;
+  switch (o->kind) {
+    case NEAP_RMSPROP: h[1] = g->momentum, h[3] = g->alpha, h[6] = g->eps; break;
+    case NEAP_ADAGRAD: h[0] = g->lr / (1 + (double)o->step * g->lr_decay), h[6] = g->eps; break;
+    case NEAP_LION: h[1] = g->beta1, h[3] = g->beta2; break;
+    default: h[1] = g->momentum, h[3] = g->nesterov;
+  }
+}
+
+neap_status neap__optimizer_pass_apply(neap_optimizer_pass *p, const void *grads, double scale, double limit,
+                                       neap_error *err) {
   neap_optimizer *o = p->o;
   neap_backend *b = o->ctx->backend;
   neap_status s = NEAP_OK;
   for (uint32_t g = 0; s == NEAP_OK && g < o->n_groups; g++) {
     double h[HYPER];
-    fill_hyper(o, &o->groups[g], scale, h);
+    fill_hyper(o, &o->groups[g], scale, limit, h);
     s = b->vt->copy(b, (char *)o->hyper->data + g * sizeof h, h, sizeof h, NEAP_COPY_IN, err);
   }
   for (uint32_t i = 0; s == NEAP_OK && i < p->n_steps; i++) {
@@ -219,5 +234,5 @@ neap_status neap__optimizer_apply(neap_optimizer *o, const void *grads, const ui
     neap_status s = neap__optimizer_pass_create(o, present, &o->all, err);
     if (s != NEAP_OK) return s;
   }
-  return neap__optimizer_pass_apply(o->all, grads, scale, err);
+  return neap__optimizer_pass_apply(o->all, grads, scale, 0, err);
 }

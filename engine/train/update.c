@@ -9,7 +9,7 @@ struct neap_update {
   neap_optimizer *optimizer;
   neap_optimizer_pass *pass;
   int64_t batch, grain;
-  double clip_norm;
+  double clip_norm, clip_value;
   int32_t *input_batch;
   uint32_t n_inputs;
 
@@ -145,6 +145,7 @@ neap_status neap__update_create(neap_context *c, const neap_update_spec *spec, n
   u->batch = spec->input_batch ? spec->batch : 0;
   u->grain = spec->grain;
   u->clip_norm = spec->clip_norm;
+  u->clip_value = spec->clip_value;
   u->loss = u->grad_norm = NAN;
   neap_status s = fill(u, spec, err);
   if (s != NEAP_OK) {
@@ -284,7 +285,7 @@ static neap_status commit(neap_update *u, neap_error *err) {
     /* As torch.nn.utils.clip_grad_norm_. */
     if (norm > u->clip_norm || !isfinite(norm)) scale = u->clip_norm / (norm + 1e-6);
   }
-  if (s == NEAP_OK) s = neap__optimizer_pass_apply(u->pass, grads, scale, err);
+  if (s == NEAP_OK) s = neap__optimizer_pass_apply(u->pass, grads, scale, u->clip_value, err);
   if (s == NEAP_OK) s = extra_writes(u, err);
   if (s != NEAP_OK) return s;
   u->loss = loss;

@@ -13,6 +13,7 @@ typedef struct neap_update_spec {
   const int32_t *input_batch; /* as in neap_program_spec */
   int64_t batch, grain;
   double clip_norm;            /* 0: no clipping */
+  double clip_value;           /* after that, of each element; 0: none */
   const neap_id *write_values; /* extra writes at commit: the value, and the captured tensor it goes to */
   const neap_id *write_targets;
   uint32_t n_writes;

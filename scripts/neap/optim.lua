@@ -39,6 +39,22 @@ local kinds = {
     specs = {lr = rate, betas = {kind = "table"}, eps = rate, weight_decay = rate, maximize = flag},
     defaults = {lr = 1e-3, eps = 1e-8, weight_decay = 1e-2, maximize = false}, decoupled = true,
   },
+  rmsprop = {
+    core = "rmsprop", moments = {"square_avg", "momentum_buffer"}, required = {},
+    specs = {lr = rate, alpha = {kind = "number", min = 0, max = 1}, eps = rate, weight_decay = rate, momentum = rate,
+             maximize = flag},
+    defaults = {lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0, maximize = false},
+  },
+  adagrad = {
+    core = "adagrad", moments = {"sum"}, required = {},
+    specs = {lr = rate, lr_decay = rate, eps = rate, weight_decay = rate, maximize = flag},
+    defaults = {lr = 1e-2, lr_decay = 0, eps = 1e-10, weight_decay = 0, maximize = false},
+  },
+  lion = {
+    core = "lion", moments = {"exp_avg"}, required = {},
+    specs = {lr = rate, betas = {kind = "table"}, weight_decay = rate, maximize = flag},
+    defaults = {lr = 1e-4, weight_decay = 0, maximize = false}, betas = {0.9, 0.99},
+  },
 }
 
 ---@param v any
@@ -90,7 +106,11 @@ local function read_settings(self, what, kind, options)
   for name in pairs(kind.specs) do
     local v = options[name]
     if v == nil then v = kind.defaults[name] end
-    if name == "betas" then v = v and {v[1], v[2], table.unpack(v, 3)} or {0.9, 0.999} end
+    if name == "betas" and type(v) ~= "nil" then
+      v = type(v) == "table" and {table.unpack(v)} or v
+    elseif name == "betas" then
+      v = {table.unpack(kind.betas or {0.9, 0.999})}
+    end
     if v == nil and kind.required[name] then check.fail("INVALID", "%s: the option %q is missing", what, name) end
     check_setting(what, kind, name, v)
     self[name] = v
@@ -238,7 +258,33 @@ function M.adam(options) return construct("adam", options) end
 ---@return neap.Optimizer
 function M.adamw(options) return construct("adamw", options) end
 
+--- RMSprop (Tieleman and Hinton 2012): {params=, lr=, alpha=, eps=, momentum=, weight_decay=, maximize=, groups=}
+---@return neap.Optimizer
+function M.rmsprop(options) return construct("rmsprop", options) end
+
+--- Adagrad (Duchi et al. 2011): {params=, lr=, lr_decay=, eps=, weight_decay=, maximize=, groups=}
+---@return neap.Optimizer
+function M.adagrad(options) return construct("adagrad", options) end
+
+--- Lion (Chen et al. 2023): {params=, lr=, betas=, weight_decay=, maximize=, groups=}; weight decay is decoupled
+---@return neap.Optimizer
+function M.lion(options) return construct("lion", options) end
+
+--- Schedules of learning rates: optim.schedule.cosine {total = 1000}
+M.schedule = require "neap.schedule"
+
 -- For the standard library -----------------------------------------------------------------------------
+
+--- The settings tables that hold a learning rate: the groups', or the optimizer itself.
+---@return table[]
+function Optimizer:rated()
+  local list = {}
+  for _, group in ipairs(self[STATE].groups) do
+    if group.lr then list[#list + 1] = group end
+  end
+  list[#list + 1] = self
+  return list
+end
 
 --- Gives parameters to an optimizer that was made without.
 ---@param params neap.Tensor[]|neap.Module
@@ -372,7 +418,7 @@ function Optimizer:state()
   return {kind = self[STATE].name, step = self:step_count(), groups = self:settings(), moments = copies}
 end
 
---- "sgd", "adam" or "adamw"
+--- "sgd", "adam", "adamw", ...
 ---@return string
 function Optimizer:kind()
   return self[STATE].name

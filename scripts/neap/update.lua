@@ -30,13 +30,14 @@ local specs = {
   policy = {kind = "callable"},
   grain = {kind = "integer", min = 1},
   clip_norm = {kind = "number", above = 0},
+  clip_value = {kind = "number", above = 0},
   batch_dims = {kind = "table"},
   precision = {kind = "string", default = "fp32"},
 }
 
 --- An update. Options: loss (a function of the inputs that returns the loss, then other results), optimizer,
---- policy, grain (samples a slab), clip_norm, batch_dims (which dimension of each input carries the batch: 1
---- unless said, false for none), precision.
+--- policy, grain (samples a slab), clip_norm (of all gradients together), clip_value (of each element, after that),
+--- batch_dims (which dimension of each input carries the batch: 1 unless said, false for none), precision.
 ---@param options table
 ---@return neap.Update
 function M.new(options)
@@ -89,7 +90,7 @@ local function new_entry(self, ...)
   local entry = trace.trace(self.loss, "neap.update", ...)
   local dims = batch_dims(self, ...)
   entry.core = core.update(entry.graph, self.optimizer:handle(), {
-    batch_dims = dims, grain = self.grain, clip_norm = self.clip_norm,
+    batch_dims = dims, grain = self.grain, clip_norm = self.clip_norm, clip_value = self.clip_value,
   })
   entry.batch, entry.forecasts = batch_size(dims, ...), {}
   -- Where one batch had to be cut, the next one will have to be, too.

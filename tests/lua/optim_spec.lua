@@ -51,6 +51,38 @@ end
 function rules.adam(w, grads, o) return adam(w, grads, o, false) end
 function rules.adamw(w, grads, o) return adam(w, grads, o, true) end
 
+function rules.rmsprop(w, grads, o)
+  local squares, buffer = 0, 0
+  for _, g in ipairs(grads) do
+    g = g + (o.weight_decay or 0) * w
+    squares = o.alpha * squares + (1 - o.alpha) * g * g
+    buffer = (o.momentum or 0) * buffer + g / (math.sqrt(squares) + 1e-8)
+    w = w - o.lr * buffer
+  end
+  return w
+end
+
+function rules.adagrad(w, grads, o)
+  local sum = 0
+  for t, g in ipairs(grads) do
+    g = g + (o.weight_decay or 0) * w
+    sum = sum + g * g
+    w = w - o.lr / (1 + (t - 1) * (o.lr_decay or 0)) * g / (math.sqrt(sum) + 1e-10)
+  end
+  return w
+end
+
+--- Algorithm 2 of "Symbolic Discovery of Optimization Algorithms" (Chen et al. 2023).
+function rules.lion(w, grads, o)
+  local m = 0
+  for _, g in ipairs(grads) do
+    local along = o.betas[1] * m + (1 - o.betas[1]) * g
+    w = w - o.lr * ((along > 0 and 1 or along < 0 and -1 or 0) + (o.weight_decay or 0) * w)
+    m = o.betas[2] * m + (1 - o.betas[2]) * g
+  end
+  return w
+end
+
 describe("An optimizer", function()
   local cases = {
     {"sgd", {lr = 0.1}},
@@ -59,9 +91,15 @@ describe("An optimizer", function()
     {"adam", {lr = 0.01, betas = {0.9, 0.99}, weight_decay = 0}},
     {"adam", {lr = 0.01, betas = {0.8, 0.95}, weight_decay = 0.1}},
     {"adamw", {lr = 0.01, betas = {0.9, 0.999}, weight_decay = 0.1}},
+    {"rmsprop", {lr = 0.01, alpha = 0.9}},
+    {"rmsprop", {lr = 0.01, alpha = 0.99, momentum = 0.8, weight_decay = 0.1}},
+    {"adagrad", {lr = 0.1}},
+    {"adagrad", {lr = 0.1, lr_decay = 0.5, weight_decay = 0.1}},
+    {"lion", {lr = 0.01, betas = {0.9, 0.99}}},
+    {"lion", {lr = 0.01, betas = {0.6, 0.7}, weight_decay = 0.1}},
   }
   for i, case in ipairs(cases) do
-    it(("steps as PyTorch's %s does (%d)"):format(case[1], i), function()
+    it(("steps as %s is published (%d)"):format(case[1], i), function()
       local bag, grads = parameters {1.5}, {0.5, -1, 0.25, 3}
       local options = {params = bag:parameters()}
       for name, v in pairs(case[2]) do options[name] = v end
@@ -147,12 +185,70 @@ describe("An optimizer", function()
     assert.equal(2, other:step_count())
   end)
 
+  it("of each kind has its own moments and defaults", function()
+    local kinds = {
+      sgd = {0, {lr = 1}}, adam = {2, {}}, rmsprop = {1, {}}, adagrad = {1, {}}, lion = {1, {}},
+    }
+    for name, case in pairs(kinds) do
+      case[2].params = parameters {1}:parameters()
+      local opt, n = optim[name](case[2]), 0
+      for _ in pairs(opt:moments()) do n = n + 1 end
+      assert.equal(case[1], n)
+      opt:step(grads_of(0.5))
+      local again = optim[name](case[2])
+      again:load_state(opt:state())
+      assert.equal(1, again:step_count())
+    end
+    assert.same({0.9, 0.99}, optim.lion {params = parameters {1}}.betas)
+    local opt = optim.rmsprop {params = parameters {1}, lr = 1}
+    opt.momentum = 0.5
+    expect.fails("INVALID", {"momentum is 0.5", "without momentum"}, function() opt:step(grads_of(1)) end)
+  end)
+
+  it("goes up when it maximizes", function()
+    for _, name in ipairs {"sgd", "adam", "rmsprop", "adagrad", "lion"} do
+      local bag = parameters {1}
+      optim[name] {params = bag, lr = 0.1, maximize = true}:step(grads_of(2))
+      assert.is_true(value(bag) > 1)
+    end
+  end)
+
   it("refuses a state of something else, and changes nothing", function()
     local opt = optim.adam {params = parameters {1}, lr = 0.1}
     local state = opt:state()
     local sgd, two = optim.sgd {params = parameters {1}, lr = 1}, optim.adam {params = parameters {1, 2}}
     expect.fails("INVALID", {"optim.sgd", "adam"}, sgd.load_state, sgd, state)
     expect.fails("SHAPE", {"exp_avg", "w2"}, two.load_state, two, state)
+  end)
+end)
+
+describe("An update that clips", function()
+  --- One step of sgd with these gradients.
+  local function stepped(options, ...)
+    local bag, x = parameters {0, 0}, neap.tensor {...}
+    local u = {
+      loss = function(v) return (bag.w1 * v:narrow(1, 1, 1) + bag.w2 * v:narrow(1, 2, 1)):sum() end,
+      optimizer = optim.sgd {params = bag, lr = 1}, batch_dims = {false},
+    }
+    for name, v in pairs(options) do u[name] = v end
+    neap.update(u)(x)
+    return bag
+  end
+
+  it("holds each element of a gradient within a value", function()
+    local bag = stepped({clip_value = 0.5}, 3, -0.25)
+    expect.near(-0.5, value(bag, "w1"))
+    expect.near(0.25, value(bag, "w2"))
+  end)
+
+  it("does so after the norm", function()
+    local bag = stepped({clip_norm = 1, clip_value = 0.7}, 3, -4)
+    expect.near(-0.6, value(bag, "w1"), 1e-5)
+    expect.near(0.7, value(bag, "w2"), 1e-5)
+  end)
+
+  it("refuses values that are none", function()
+    expect.fails("INVALID", {"clip_value", "0"}, stepped, {clip_value = 0}, 1, 1)
   end)
 end)
 

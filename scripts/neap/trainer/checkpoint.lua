@@ -35,6 +35,7 @@ local function state_group(trainer)
   local plan = trainer.update:plan()
   if plan and plan.micro_batch < plan.batch then attributes.micro_batch = plan.micro_batch end
   attributes.best = trainer.saver.best_value
+  if trainer.schedule then attributes.schedule = json.encode(trainer.schedule:state(), "the schedule's state") end
   return {attributes = attributes}
 end
 
@@ -107,12 +108,19 @@ local function read_optimizer(file, path, trainer)
   return saved
 end
 
+local function check_schedule(trainer, a, path)
+  if not trainer.schedule then return end
+  a.schedule = json.decode(check.value(path, "state/schedule", a.schedule, {kind = "string"}))
+  trainer.schedule:check_state(a.schedule)
+end
+
 local function put_state(trainer, a)
   trainer.steps_done, trainer.epochs_done, trainer.state = a.step, a.epoch, a.user
   trainer.loader:load_state(a.loader)
   core.random_state(a.seed, a.random_position, a.updates, a.draws)
   trainer.update:start_with(a.micro_batch)
   trainer.saver.best_value = a.best
+  if trainer.schedule then trainer.schedule:load_state(a.schedule) end
 end
 
 --- Puts a trainer where a checkpoint was saved. Shapes and settings are looked at before the first change.
@@ -123,6 +131,7 @@ function M.resume(trainer, path)
   local file, err = core.hdf5.open(path)
   if not file then return nil, err end
   local state, settings = read_state(file, path), read_optimizer(file, path, trainer)
+  check_schedule(trainer, state, path)
   local values = find_values(file, trainer)
   for _, pair in ipairs(values) do
     local set, tensor = pair[1], pair[2]

@@ -133,4 +133,17 @@ function M.run(trainer, loader, options)
   return over_loader(trainer, loader, o.metrics)
 end
 
+--- Shows a schedule that watches an evaluation's metric what came of it.
+---@param schedule neap.Schedule?
+---@param result table<string, number>
+function M.show_schedule(schedule, result)
+  if not schedule or not schedule.metric then return end
+  local v = result[schedule.metric]
+  if v == nil then
+    check.fail("INVALID", "%s: metric is %q; the evaluation gave %s", schedule.what, schedule.metric,
+               table.concat(check.sorted_keys(result), ", "))
+  end
+  schedule:observe(v)
+end
+
 return M

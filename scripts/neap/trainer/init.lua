@@ -16,6 +16,7 @@ local checkpoint = require "neap.trainer.checkpoint"
 local evaluation = require "neap.trainer.evaluation"
 local journal = require "neap.trainer.journal"
 local progress = require "neap.trainer.progress"
+local schedule = require "neap.schedule"
 
 local M = {}
 
@@ -43,6 +44,8 @@ local specs = {
   precision = {kind = "string"},
   grain = {kind = "integer", min = 1},
   clip_norm = {kind = "number", above = 0},
+  clip_value = {kind = "number", above = 0},
+  schedule = {kind = "table"},
   checkpoint = {kind = "table"},
   journal = {kind = "string"},
   seed = {kind = "integer"},
@@ -55,6 +58,10 @@ local function check_parts(o)
   end
   if not optim.is_optimizer(o.optimizer) then
     check.fail("INVALID", "neap.trainer: optimizer is %s, expected one of neap.optim", check.describe(o.optimizer))
+  end
+  if o.schedule and not schedule.is_schedule(o.schedule) then
+    check.fail("INVALID", "neap.trainer: schedule is %s, expected one of neap.optim.schedule",
+               check.describe(o.schedule))
   end
   if not data.is_loader(o.loader) then
     check.fail("INVALID", "neap.trainer: loader is %s, expected a neap.data.loader", check.describe(o.loader))
@@ -116,8 +123,9 @@ local function seed_all(self, seed)
 end
 
 --- A trainer. Options: model, loss(pred, target) or step(model, batch), optimizer, loader, policy, precision,
---- grain, clip_norm, checkpoint = {path, every (steps; each epoch when left out), keep, best = {metric, mode}},
---- journal (path of JSON lines), seed, progress (false: say nothing; a function: gets the lines).
+--- grain, clip_norm, clip_value, schedule (of neap.optim.schedule), checkpoint = {path, every (steps; each epoch
+--- when left out), keep, best = {metric, mode}}, journal (path of JSON lines),
+--- seed, progress (false: say nothing; a function: gets the lines).
 ---@param options table
 ---@return neap.Trainer
 function M.new(options)
@@ -131,9 +139,10 @@ function M.new(options)
   self.saver = checkpoint.new(o.checkpoint)
   self.journal = journal.open(o.journal)
   if not o.optimizer:is_bound() then o.optimizer:bind(o.model) end
+  self.schedule = o.schedule and o.schedule:bind(o.optimizer)
   self.update = update.new {
     loss = loss_function(self), optimizer = o.optimizer, policy = o.policy or policy.auto(), grain = o.grain,
-    clip_norm = o.clip_norm, precision = o.precision,
+    clip_norm = o.clip_norm, clip_value = o.clip_value, precision = o.precision,
   }
   self.update.on_oom = function(oom, act) self:note_oom(oom, act) end
   self.cursor = self.loader:state()
@@ -205,6 +214,7 @@ end
 local function end_epoch(self)
   local mean, rate = self.meter:finish_epoch()
   self.epochs_done = self.epochs_done + 1
+  if self.schedule and not self.schedule.metric then self.schedule:observe(mean) end
   self:note("epoch", {loss = mean, samples_per_second = rate})
 end
 
@@ -215,6 +225,7 @@ local function committed(self, loss)
   if ends then self.loader:next() end
   self.cursor = self.loader:state()
   self.meter:add(batch.size, loss)
+  if self.schedule then self.schedule:advance(batch.size) end
   self:note("step", {loss = loss, size = batch.size})
   if ends then end_epoch(self) end
   self.saver:after_step(self, ends)
@@ -342,6 +353,7 @@ function Trainer:evaluate(loader, options)
     check.fail("INVALID", "trainer:evaluate: got %s, expected a neap.data.loader", check.describe(loader))
   end
   local result = evaluation.run(self, loader, options)
+  evaluation.show_schedule(self.schedule, result)
   self.saver:after_evaluation(self, result)
   return result
 end
