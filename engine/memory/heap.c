@@ -3,7 +3,7 @@
 #include <string.h>
 
 #define SEGMENT_MOST ((size_t)2 << 20)
-#define SEGMENT_LEAST ((size_t)64 << 10)
+#define SEGMENT_LEAST ((size_t)4 << 10)
 #define BUDGET_PARTS 64u /* a shared segment is at most this part of the budget */
 
 /* Small and large blocks do not share segments: one small block left behind would hold a large segment. */
