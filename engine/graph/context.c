@@ -173,9 +173,9 @@ neap_status neap__arena_take(neap_arena *a, const void *holder, size_t bytes, ne
   if (a->holder && a->holder != holder)
     return neap__fail(err, NEAP_BUSY, "an update is unfinished: finish it or drop it first");
   neap_memory_stats stats;
-  a->ctx->budget->vt->stats(a->ctx->budget, &stats);
-  bool shrink = a->bytes > bytes && stats.in_use > stats.limit;
-  if (a->bytes < bytes || shrink) {
+  a->ctx->memory->vt->stats(a->ctx->memory, &stats);
+  /* A limit lowered since the block was reserved binds it too: it is asked for anew. */
+  if (a->bytes < bytes || stats.in_use > stats.limit) {
     neap__arena_drop(a);
     void *base = NULL;
     neap_status s = bytes ? neap__context_reserve(a->ctx, bytes, NEAP_OWNER_ACTIVATIONS, &base, err) : NEAP_OK;

@@ -238,6 +238,29 @@ static void the_budget_refuses_before_anything_runs(void **state) {
   net_close(&n);
 }
 
+/* Lowered in the middle of an update, for the next one: that one finishes, then the block it ran in is too much. */
+static void a_lowered_budget_binds_the_next_update(void **state) {
+  (void)state;
+  net n;
+  net_open(&n, 1, 65536, loss_mean, 8, 0);
+  net_plan(&n, 0);
+  neap_error err = {0};
+  bool committed = false;
+  assert_int_equal(net_begin(&n, &err), NEAP_OK);
+  assert_int_equal(neap__update_step(n.update, 0, &committed, &err), NEAP_OK);
+  neap_memory_stats s;
+  n.c->memory->vt->stats(n.c->memory, &s);
+  neap__context_limit(n.c, s.in_use - n.c->train.bytes + 65536, false);
+  assert_int_equal(neap__update_step(n.update, INFINITY, &committed, &err), NEAP_OK);
+  assert_true(committed);
+  assert_int_equal(net_begin(&n, &err), NEAP_OOM);
+  net_plan(&n, 8);
+  net_update(&n, INFINITY);
+  n.c->memory->vt->stats(n.c->memory, &s);
+  assert_true(s.in_use <= s.limit);
+  net_close(&n);
+}
+
 static void two_updates_take_turns(void **state) {
   (void)state;
   net n;
@@ -267,6 +290,7 @@ int main(void) {
       cmocka_unit_test(a_label_out_of_range_changes_nothing),
       cmocka_unit_test(a_run_takes_no_memory),
       cmocka_unit_test(the_budget_refuses_before_anything_runs),
+      cmocka_unit_test(a_lowered_budget_binds_the_next_update),
       cmocka_unit_test(two_updates_take_turns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
