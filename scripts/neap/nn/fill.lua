@@ -2,6 +2,7 @@
 --- adding a layer does not change the others.
 local core = require "neap.core"
 local check = require "neap.check"
+local initializers = require "neap.nn.initializers"
 local random = require "neap.data.random"
 
 local M = {}
@@ -16,56 +17,6 @@ local function check_shape(shape)
   return copy
 end
 
---- Entries that feed one output: PyTorch counts all dimensions but the first.
-local function fan_in(shape)
-  local n = 1
-  for i = 2, #shape do n = n * shape[i] end
-  return #shape > 1 and n or shape[1] or 1
-end
-
---- Replaces t by fn(t) and gives t back at once, so that a draw holds two copies at most.
-local function then_close(t, fn)
-  local out = fn(t)
-  t:close()
-  return out
-end
-
-local function draw_uniform(shape, dtype, bound)
-  local drawn = then_close(core.rand(shape, {dtype = dtype}), function(t) return t * (2 * bound) end)
-  return then_close(drawn, function(t) return t - bound end)
-end
-
-local PIECE <const> = 65536 -- elements
-
---- U(-bound, bound). Drawn in pieces, so that a large parameter needs little more than itself.
-local function uniform(shape, dtype, bound)
-  local count = 1
-  for _, n in ipairs(shape) do count = count * n end
-  if count <= PIECE then return draw_uniform(shape, dtype, bound) end
-  local whole, rows = core.zeros(shape, {dtype = dtype}), math.max(1, PIECE * shape[1] // count)
-  for first = 1, shape[1], rows do
-    local part = {table.unpack(shape)}
-    part[1] = math.min(rows, shape[1] - first + 1)
-    local piece <close> = draw_uniform(part, dtype, bound)
-    whole:narrow(1, first, part[1]):copy_(piece)
-  end
-  return whole
-end
-
-local rules = {}
-
---- U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default, kaiming uniform with a = sqrt(5) (He et al. 2015).
-function rules.kaiming_uniform(slot)
-  local n = slot.fan_in or fan_in(slot.shape)
-  return uniform(slot.shape, slot.dtype, n > 0 and 1 / math.sqrt(n) or 0)
-end
-
-function rules.zeros(slot) return core.zeros(slot.shape, {dtype = slot.dtype}) end
-function rules.ones(slot) return core.ones(slot.shape, {dtype = slot.dtype}) end
-
---- N(0, 1)
-function rules.normal(slot) return core.randn(slot.shape, {dtype = slot.dtype}) end
-
 --- Checks nn.parameter's options and makes a slot of them.
 function M.slot(options)
   local o = check.options("nn.parameter", options, {
@@ -75,12 +26,14 @@ function M.slot(options)
     dtype = {kind = "string", default = "fp32"},
   })
   local kind = type(o.init)
-  if kind == "string" and not rules[o.init] or not (kind == "string" or kind == "number" or kind == "function"
-      or check.is_tensor(o.init)) then
+  local rule, settings = initializers.read("nn.parameter", o.init)
+  if not rule and not (kind == "number" or kind == "function" or check.is_tensor(o.init)) then
     check.fail("INVALID", "nn.parameter: init is %s; expected one of %s, a number, a tensor or a function of the shape",
-               check.describe(o.init), table.concat(check.sorted_keys(rules), ", "))
+               check.describe(o.init), table.concat(check.sorted_keys(initializers.rules), ", "))
   end
-  return {shape = check_shape(o.shape), init = o.init, fan_in = o.fan_in, dtype = o.dtype}
+  return {
+    shape = check_shape(o.shape), init = o.init, fan_in = o.fan_in, dtype = o.dtype, rule = rule, settings = settings,
+  }
 end
 
 local function same_shape(a, b)
@@ -93,7 +46,7 @@ end
 
 local function value(slot)
   local init = slot.init
-  if type(init) == "string" then return rules[init](slot) end
+  if slot.rule then return slot.rule(slot, slot.settings) end
   if type(init) == "number" then return core.full(slot.shape, init, {dtype = slot.dtype}) end
   if type(init) == "function" then return init(slot.shape) end
   return init:clone()

@@ -8,6 +8,9 @@
 local check = require "neap.check"
 local module = require "neap.nn.module"
 local layers = require "neap.nn.layers"
+local activations = require "neap.nn.activations"
+local containers = require "neap.nn.containers"
+local initializers = require "neap.nn.initializers"
 local norm = require "neap.nn.norm"
 local attention = require "neap.nn.attention"
 local rnn = require "neap.nn.rnn"
@@ -16,9 +19,9 @@ require "neap.nn.state"
 ---@class neap.nn
 local M = {
   module = module.module, parameter = module.parameter, buffer = module.buffer,
-  is_module = module.is_module, is_training = module.is_training,
+  is_module = module.is_module, is_training = module.is_training, init = initializers.functions,
 }
-for _, list in ipairs {layers, norm, attention, rnn} do
+for _, list in ipairs {layers, activations, containers, norm, attention, rnn} do
   for name, constructor in pairs(list) do M[name] = constructor end
 end
 

@@ -24,18 +24,20 @@ local function pair(what, name, v, min)
   return {math.tointeger(list[1]), math.tointeger(list[2])}
 end
 
-local function weight_and_bias(self, shape, fan_in, bias)
-  self.weight = module.parameter {shape = shape}
+local function weight_and_bias(self, shape, fan_in, bias, init)
+  self.weight = module.parameter {shape = shape, init = init}
   if bias then self.bias = module.parameter {shape = {shape[1]}, fan_in = fan_in} end
 end
 
---- nn.Linear(inputs, outputs, {bias = true}): x @ weight^T + bias; weight: (outputs, inputs)
+local any = {kind = "any"}
+
+--- nn.Linear(inputs, outputs, {bias = true, init}): x @ weight^T + bias; weight: (outputs, inputs)
 layer("Linear", {
   init = function(self, inputs, outputs, options)
     size("nn.Linear", "inputs", inputs)
     size("nn.Linear", "outputs", outputs)
-    local o = check.options("nn.Linear", options, {bias = {kind = "boolean", default = true}})
-    weight_and_bias(self, {outputs, inputs}, inputs, o.bias)
+    local o = check.options("nn.Linear", options, {bias = {kind = "boolean", default = true}, init = any})
+    weight_and_bias(self, {outputs, inputs}, inputs, o.bias, o.init)
   end,
   forward = function(self, x)
     if self.bias then return core.linear(x, self.weight, self.bias) end
@@ -49,30 +51,102 @@ local conv_options = {
   dilation = {kind = "any", default = 1},
   groups = {kind = "integer", default = 1, min = 1},
   bias = {kind = "boolean", default = true},
+  init = any,
 }
 
---- nn.Conv2d(inputs, outputs, kernel, {stride, padding, dilation, groups, bias});
+--- Checks channels and options, which `shape` brings into the form the op takes: `of(v, name, least)` an entry.
+local function convolution(what, inputs, outputs, options, specs, of)
+  size(what, "inputs", inputs)
+  size(what, "outputs", outputs)
+  local o = check.options(what, options, specs)
+  if inputs % o.groups ~= 0 or outputs % o.groups ~= 0 then
+    check.fail("INVALID", "%s: groups is %d, which must divide both %d inputs and %d outputs", what, o.groups, inputs,
+               outputs)
+  end
+  local sent = {
+    stride = of(what, "stride", o.stride, 1), padding = of(what, "padding", o.padding, 0),
+    dilation = of(what, "dilation", o.dilation, 1), groups = o.groups,
+  }
+  if o.output_padding then sent.output_padding = of(what, "output_padding", o.output_padding, 0) end
+  return o, sent
+end
+
+local function one(what, name, v, min)
+  return check.value(what, name, v, {kind = "integer", min = min})
+end
+
+local function forward_of(op)
+  return function(self, x)
+    if self.bias then return core[op](x, self.weight, self.bias, self.options) end
+    return core[op](x, self.weight, self.options)
+  end
+end
+
+--- nn.Conv1d(inputs, outputs, kernel, {stride, padding, dilation, groups, bias, init});
+--- weight: (outputs, inputs / groups, kernel)
+layer("Conv1d", {
+  init = function(self, inputs, outputs, kernel, options)
+    local k = one("nn.Conv1d", "the kernel", kernel, 1)
+    local o, sent = convolution("nn.Conv1d", inputs, outputs, options, conv_options, one)
+    self.options = sent
+    local per_group = inputs // o.groups
+    weight_and_bias(self, {outputs, per_group, k}, per_group * k, o.bias, o.init)
+  end,
+  forward = forward_of "conv1d",
+})
+
+--- nn.Conv2d(inputs, outputs, kernel, {stride, padding, dilation, groups, bias, init});
 --- weight: (outputs, inputs / groups, kernel height, kernel width)
 layer("Conv2d", {
   init = function(self, inputs, outputs, kernel, options)
-    size("nn.Conv2d", "inputs", inputs)
-    size("nn.Conv2d", "outputs", outputs)
     local k = pair("nn.Conv2d", "the kernel", kernel, 1)
-    local o = check.options("nn.Conv2d", options, conv_options)
-    if inputs % o.groups ~= 0 or outputs % o.groups ~= 0 then
-      check.fail("INVALID", "nn.Conv2d: groups is %d, which must divide both %d inputs and %d outputs", o.groups,
-                 inputs, outputs)
-    end
-    self.options = {
-      stride = pair("nn.Conv2d", "stride", o.stride, 1), padding = pair("nn.Conv2d", "padding", o.padding, 0),
-      dilation = pair("nn.Conv2d", "dilation", o.dilation, 1), groups = o.groups,
-    }
+    local o, sent = convolution("nn.Conv2d", inputs, outputs, options, conv_options, pair)
+    self.options = sent
     local per_group = inputs // o.groups
-    weight_and_bias(self, {outputs, per_group, k[1], k[2]}, per_group * k[1] * k[2], o.bias)
+    weight_and_bias(self, {outputs, per_group, k[1], k[2]}, per_group * k[1] * k[2], o.bias, o.init)
   end,
-  forward = function(self, x)
-    if self.bias then return core.conv2d(x, self.weight, self.bias, self.options) end
-    return core.conv2d(x, self.weight, self.options)
+  forward = forward_of "conv2d",
+})
+
+local transpose_options = {output_padding = {kind = "any", default = 0}}
+for name, spec in pairs(conv_options) do transpose_options[name] = spec end
+
+--- nn.ConvTranspose2d(inputs, outputs, kernel, {stride, padding, output_padding, dilation, groups, bias, init});
+--- weight: (inputs, outputs / groups, kernel height, kernel width)
+layer("ConvTranspose2d", {
+  init = function(self, inputs, outputs, kernel, options)
+    local k = pair("nn.ConvTranspose2d", "the kernel", kernel, 1)
+    local o, sent = convolution("nn.ConvTranspose2d", inputs, outputs, options, transpose_options, pair)
+    self.options = sent
+    local per_group = outputs // o.groups
+    self.weight = module.parameter {shape = {inputs, per_group, k[1], k[2]}, init = o.init}
+    if o.bias then self.bias = module.parameter {shape = {outputs}, fan_in = per_group * k[1] * k[2]} end
+  end,
+  forward = forward_of "conv_transpose2d",
+})
+
+--- nn.Bilinear(first, second, outputs, {bias = true}): called with x1: (..., first) and x2: (..., second) gives
+--- x1 weight[o] x2 for each output o; weight: (outputs, first, second)
+layer("Bilinear", {
+  init = function(self, first, second, outputs, options)
+    self.first, self.second = size("nn.Bilinear", "first", first), size("nn.Bilinear", "second", second)
+    self.outputs = size("nn.Bilinear", "outputs", outputs)
+    local o = check.options("nn.Bilinear", options, {bias = {kind = "boolean", default = true}, init = any})
+    -- U(-1/sqrt(first), 1/sqrt(first)), both
+    self.weight = module.parameter {shape = {outputs, first, second}, fan_in = first, init = o.init}
+    if o.bias then self.bias = module.parameter {shape = {outputs}, fan_in = first} end
+  end,
+  forward = function(self, x1, x2)
+    local shape = x1.shape
+    if shape[#shape] ~= self.first or x2.shape[x2.ndim] ~= self.second then
+      check.fail("SHAPE", "nn.Bilinear: the inputs are %s and %s, expected (..., %d) and (..., %d)",
+                 check.shape_text(shape), check.shape_text(x2.shape), self.first, self.second)
+    end
+    -- x1 by all rows (o, second) of the weight, then the sum of products with x2
+    local rows = self.weight:permute {dims = {1, 3, 2}}:reshape(self.outputs * self.second, self.first)
+    shape[#shape], shape[#shape + 1] = self.outputs, self.second
+    local y = (core.linear(x1, rows):reshape(shape) * x2:unsqueeze(-2)):sum(-1)
+    return self.bias and y + self.bias or y
   end,
 })
 
@@ -98,6 +172,47 @@ pool("MaxPool2d", "max_pool2d", {dilation = {kind = "any"}})
 --- nn.AvgPool2d(kernel, {stride = kernel, padding, ceil_mode, count_include_pad})
 pool("AvgPool2d", "avg_pool2d", {count_include_pad = {kind = "boolean"}})
 
+--- nn.AdaptiveAvgPool2d(size): means of windows, so that the output is of that size; one number or {height, width}
+layer("AdaptiveAvgPool2d", {
+  init = function(self, output)
+    self.options = {output_size = pair("nn.AdaptiveAvgPool2d", "the size", output, 1)}
+  end,
+  forward = function(self, x) return core.adaptive_avg_pool2d(x, self.options) end,
+})
+
+--- nn.Upsample{size | scale_factor, mode = "nearest" | "bilinear", align_corners = false}
+layer("Upsample", {
+  init = function(self, options)
+    local o = check.options("nn.Upsample", options, {
+      size = any, scale_factor = {kind = "number", above = 0}, mode = {kind = "string", default = "nearest"},
+      align_corners = {kind = "boolean"},
+    })
+    if (o.size == nil) == (o.scale_factor == nil) then
+      check.fail("INVALID", "nn.Upsample: give either size or scale_factor")
+    end
+    if o.mode ~= "nearest" and o.mode ~= "bilinear" then
+      check.fail("INVALID", "nn.Upsample: mode is %q, expected \"nearest\" or \"bilinear\"", o.mode)
+    end
+    if o.align_corners ~= nil and o.mode == "nearest" then
+      check.fail("INVALID", "nn.Upsample: align_corners is for mode \"bilinear\"")
+    end
+    self.op = "upsample_" .. o.mode .. "2d"
+    self.options = {
+      size = o.size and pair("nn.Upsample", "size", o.size, 1), scale_factor = o.scale_factor,
+      align_corners = o.align_corners,
+    }
+  end,
+  forward = function(self, x) return core[self.op](x, self.options) end,
+})
+
+--- nn.Dropout(p = 0.5): in training 0 with probability p, else x / (1 - p)
+layer("Dropout", {
+  init = function(self, p)
+    self.p = check.value("nn.Dropout", "p", p or 0.5, {kind = "number", min = 0, max = 1})
+  end,
+  forward = function(self, x) return core.dropout(x, {p = self.p, training = module.is_training(self)}) end,
+})
+
 --- nn.Flatten(first = 2, last = -1): positions of dimensions; the batch stays by default
 layer("Flatten", {
   init = function(self, first, last)
@@ -106,31 +221,6 @@ layer("Flatten", {
   end,
   forward = function(self, x) return core.flatten(x, {start_dim = self.first, end_dim = self.last}) end,
 })
-
-local function activation(name, op)
-  layer(name, {forward = function(_, x) return core[op](x) end})
-end
-
-activation("ReLU", "relu")
-activation("Tanh", "tanh")
-activation("Sigmoid", "sigmoid")
-activation("SiLU", "silu")
-
---- nn.GELU(): exact
-activation("GELU", "gelu")
-
-local function over_dim(name, op)
-  layer(name, {
-    init = function(self, dim)
-      self.dim = check.value("nn." .. name, "dim", dim or -1, {kind = "integer"})
-    end,
-    forward = function(self, x) return core[op](x, {dim = self.dim}) end,
-  })
-end
-
---- nn.Softmax(dim = -1)
-over_dim("Softmax", "softmax")
-over_dim("LogSoftmax", "log_softmax")
 
 layer("Identity", {forward = function(_, x) return x end})
 

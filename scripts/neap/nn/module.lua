@@ -185,6 +185,8 @@ end
 
 local function read(module, name)
   local class = getmetatable(module)
+  -- Lists of modules name them by position.
+  if math.type(name) == "integer" then name = tostring(name) end
   local method = class.methods[name]
   if method ~= nil then return method end
   local state = rawget(module, STATE)
@@ -217,6 +219,15 @@ function M.modules(module, visit, prefix)
   for _, item in ipairs(module[STATE].order) do
     if item.kind == "child" then M.modules(item.value, visit, join(prefix, item.name)) end
   end
+end
+
+--- The modules right below one, in order: a list of {name, value}.
+function M.children(module)
+  local list = {}
+  for _, item in ipairs(module[STATE].order) do
+    if item.kind == "child" then list[#list + 1] = item end
+  end
+  return list
 end
 
 --- The parameters of a module that is ready: a list of {path, slot}, tied ones once, under their first path.
@@ -358,6 +369,7 @@ function M.module(name, definition, builtin)
   class.forward, class.builtin = definition.forward, builtin
   class.methods.forward = definition.forward
   class.__index, class.__newindex, class.__call = read, assign, call
+  class.__len = function(module) return #M.children(module) end
   class.__tostring = function(module) return require("neap.nn.summary").outline(module, M) end
 
   return function(...)
