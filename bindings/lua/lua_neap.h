@@ -279,6 +279,7 @@ void neap__memory_begin(lua_State *L, neap_lua *s); /* notes what the process ho
 void neap__open_error(lua_State *L);
 void neap__open_tensor(lua_State *L);
 void neap__open_make(lua_State *L);
+void neap__open_random(lua_State *L);
 void neap__open_ops(lua_State *L, int methods); /* index of the table of tensor methods */
 void neap__open_trace(lua_State *L);
 void neap__open_graph(lua_State *L);

@@ -218,6 +218,7 @@ static void push_core(lua_State *L) {
   neap__open_error(L);
   neap__open_tensor(L);
   neap__open_make(L);
+  neap__open_random(L);
   neap__open_trace(L);
   neap__open_graph(L);
   neap__open_snapshot(L);

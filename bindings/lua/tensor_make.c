@@ -1,4 +1,4 @@
-/* Tensors out of numbers, tables, bytes and random draws. */
+/* Tensors out of numbers, tables and bytes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -287,133 +287,9 @@ static int from_bytes(lua_State *L) {
   return 1;
 }
 
-/* --- random numbers ---------------------------------------------------------------------------------- */
-
-/* The next block of Philox, the same words that four neap__rng_u32 give. */
-static void draw_words(neap_rng *r, uint32_t out[4]) {
-  const uint64_t block = r->position / 4;
-  const uint32_t key[2] = {(uint32_t)r->seed, (uint32_t)(r->seed >> 32)};
-  const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)r->stream,
-                               (uint32_t)(r->stream >> 32)};
-  neap__philox(key, counter, out);
-  r->position += 4;
-}
-
-static double uniform53(const uint32_t w[2]) { return (double)((w[0] | (uint64_t)w[1] << 32) >> 11) * 0x1p-53; }
-
-/* Numbers out of one block; how many. */
-typedef int (*draw_fn)(const uint32_t w[4], neap_dtype t, double out[4]);
-
-/* In [0, 1). fp32 from 24 bits: rounding more of them could give 1. */
-static int draw_uniform(const uint32_t w[4], neap_dtype t, double out[4]) {
-  if (t == NEAP_F64) {
-    out[0] = uniform53(w);
-    out[1] = uniform53(w + 2);
-    return 2;
-  }
-  for (int i = 0; i < 4; i++) out[i] = (double)(w[i] >> 8) * 0x1p-24;
-  return 4;
-}
-
-/* Box-Muller: u in (0, 1] and v in [0, 1) give two. */
-static void normal_pair(double u, double v, double out[2]) {
-  const double radius = sqrt(-2.0 * log(u)), angle = 6.283185307179586476925286766559 * v;
-  out[0] = radius * cos(angle);
-  out[1] = radius * sin(angle);
-}
-
-static int draw_normal(const uint32_t w[4], neap_dtype t, double out[4]) {
-  if (t == NEAP_F64) {
-    normal_pair(1.0 - uniform53(w), uniform53(w + 2), out);
-    return 2;
-  }
-  for (int i = 0; i < 4; i += 2) normal_pair(((double)w[i] + 1) * 0x1p-32, (double)w[i + 1] * 0x1p-32, out + i);
-  return 4;
-}
-
-/* A tensor begins at a block of its own, so that its numbers depend on its place in the stream alone. */
-static neap_status fill_random(neap_rng *r, neap_lua_tensor *t, draw_fn draw, neap_error *err) {
-  const size_t size = neap__dtype_size(t->t.dtype);
-  neap_stage w;
-  neap__stage_begin(&w, t->base.lua->ctx, neap__tensor_data(&t->t), 0);
-  r->position = (r->position + 3) & ~UINT64_C(3);
-  for (int64_t left = neap__shape_count(&t->t.shape); left > 0;) {
-    uint32_t words[4];
-    double numbers[4];
-    char element[8];
-    draw_words(r, words);
-    int n = draw(words, t->t.dtype, numbers);
-    for (int i = 0; i < n && left > 0; i++, left--) {
-      neap_status s = neap__encode_double(numbers[i], t->t.dtype, element, err);
-      if (s == NEAP_OK) s = neap__stage_put(&w, element, size, err);
-      if (s != NEAP_OK) return s;
-    }
-  }
-  return neap__stage_flush(&w, err);
-}
-
-static int make_random(lua_State *L, const char *function, draw_fn draw) {
-  neap_lua *s = neap__lua_get(L);
-  neap_desc d;
-  neap_error err;
-  int options = neap__arg_shape(L, 1, function, &d.shape);
-  neap__arg_options(L, options, function, "dtype");
-  d.dtype = neap__option_dtype(L, options, function, NEAP_F32);
-  if (d.dtype != NEAP_F32 && d.dtype != NEAP_F64)
-    neap__lua_fail(L, NEAP_DTYPE, function, "draws fp32 or fp64, not %s", neap__dtype_name(d.dtype));
-  if (s->trace)
-    neap__lua_fail(L, NEAP_INVALID, NULL,
-                   "%s inside a traced function would be drawn once and stay: draw outside and pass it in", function);
-  neap_lua_tensor *t = neap__push_made(L, s, &d, function);
-  neap__ok(L, fill_random(&s->ctx->rng, t, draw, &err), &err);
-  return 1;
-}
-
-static int rand_uniform(lua_State *L) { return make_random(L, "rand", draw_uniform); }
-static int rand_normal(lua_State *L) { return make_random(L, "randn", draw_normal); }
-
-static int manual_seed(lua_State *L) {
-  neap_lua *s = neap__lua_get(L);
-  s->ctx->seed = (uint64_t)neap__arg_integer(L, 1, "manual_seed", "the seed", INT64_MIN, INT64_MAX);
-  s->ctx->rng = (neap_rng){.seed = s->ctx->seed};
-  s->ctx->updates = s->ctx->draws = 0;
-  return 0;
-}
-
-/* random_state() -> seed and position of the draws outside programs, committed updates, runs outside updates that
- * drew. random_state(seed, position) moves the first two, with the last two all of them. */
-static int random_state(lua_State *L) {
-  neap_context *c = neap__lua_get(L)->ctx;
-  if (!lua_isnoneornil(L, 1)) {
-    uint64_t seed = (uint64_t)neap__arg_integer(L, 1, "random_state", "the seed", INT64_MIN, INT64_MAX);
-    c->rng.position = (uint64_t)neap__arg_integer(L, 2, "random_state", "the position", 0, INT64_MAX);
-    c->rng.seed = seed;
-    if (!lua_isnoneornil(L, 3)) {
-      c->seed = seed;
-      c->updates = (uint64_t)neap__arg_integer(L, 3, "random_state", "the number of updates", 0, INT64_MAX);
-      c->draws = (uint64_t)neap__arg_integer(L, 4, "random_state", "the number of draws", 0, INT64_MAX);
-    }
-  }
-  lua_pushinteger(L, (lua_Integer)c->rng.seed);
-  lua_pushinteger(L, (lua_Integer)c->rng.position);
-  lua_pushinteger(L, (lua_Integer)c->updates);
-  lua_pushinteger(L, (lua_Integer)c->draws);
-  return 4;
-}
-
 void neap__open_make(lua_State *L) {
-  static const luaL_Reg functions[] = {{"tensor", make_tensor},
-                                       {"zeros", zeros},
-                                       {"ones", ones},
-                                       {"full", full},
-                                       {"zeros_like", zeros_like},
-                                       {"ones_like", ones_like},
-                                       {"arange", arange},
-                                       {"from_bytes", from_bytes},
-                                       {"rand", rand_uniform},
-                                       {"randn", rand_normal},
-                                       {"manual_seed", manual_seed},
-                                       {"random_state", random_state},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"tensor", make_tensor}, {"zeros", zeros},           {"ones", ones},
+                                       {"full", full},          {"zeros_like", zeros_like}, {"ones_like", ones_like},
+                                       {"arange", arange},      {"from_bytes", from_bytes}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }
