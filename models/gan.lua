@@ -46,14 +46,15 @@ local Generator = nn.module("Generator", {
 
 local Critic = nn.module("Critic", {
   init = function(self, c)
-    self.conv1 = nn.Conv2d(c.channels, c.width, 4, {stride = 2, padding = 1})
-    self.conv2 = nn.Conv2d(c.width, 2 * c.width, 4, {stride = 2, padding = 1})
-    self.fc = nn.Linear(2 * c.width * (c.size // 4) * (c.size // 4), 1)
+    self.conv1 = nn.Conv2d(c.channels, 2 * c.width, 4, {stride = 2, padding = 1})
+    self.conv2 = nn.Conv2d(2 * c.width, 4 * c.width, 4, {stride = 2, padding = 1, bias = false})
+    self.bn2 = nn.BatchNorm2d(4 * c.width)
+    self.fc = nn.Linear(4 * c.width * (c.size // 4) * (c.size // 4), 1)
   end,
   -- x: (batch, channels, size, size) -> (batch)
   forward = function(self, x)
     x = self.conv1(x):leaky_relu {negative_slope = 0.2}
-    x = self.conv2(x):leaky_relu {negative_slope = 0.2}
+    x = self.bn2(self.conv2(x)):leaky_relu {negative_slope = 0.2}
     return self.fc(x:flatten {start_dim = 2}):reshape {x.shape[1]}
   end,
 })
