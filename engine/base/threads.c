@@ -2,9 +2,11 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -39,6 +41,7 @@ struct neap_threads {
   _Atomic uint64_t ticket;
   atomic_uint unfinished; /* tasks of the round not yet done, and CALLER_SLEEPS */
   atomic_uint wakes;      /* idle workers sleep on it */
+  atomic_uint asleep;     /* how many do, or are about to */
   atomic_int closing;
   worker workers[];
 };
@@ -66,6 +69,31 @@ static void sleep_while(atomic_uint *word, unsigned value) {
 
 static void wake(atomic_uint *word, uint32_t count) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+/* Waking a thread takes tens of microseconds on a virtual machine, as long as many a kernel. So a thread that has
+ * just worked looks for more for about LINGER_NS before it sleeps: inside a run the next kernel comes by then, and
+ * nobody's core is held for longer; whoever else wants it gets it at once. */
+#define LINGER_NS 50000.0
+
+static void relax(void) {
+#if defined(__SSE__)
+  _mm_pause();
+#endif
+}
+
+/* Returns once *word is not `value` or the time is over. */
+static void linger_while(atomic_uint *word, unsigned value) {
+  struct timespec start, now;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  do {
+    for (int i = 0; i < 32; i++) {
+      if (atomic_load_explicit(word, memory_order_acquire) != value) return;
+      relax();
+    }
+    sched_yield();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((double)(now.tv_sec - start.tv_sec) * 1e9 + (double)(now.tv_nsec - start.tv_nsec) < LINGER_NS);
 }
 
 /* Runs tasks until none is left to take; returns how many. */
@@ -99,15 +127,23 @@ static void *work(void *arg) {
   for (;;) {
     const unsigned seen = atomic_load_explicit(&t->wakes, memory_order_acquire);
     const uint32_t done = run_tasks(t, w->index);
-    if (done) report_done(t, done);
+    if (done) {
+      report_done(t, done);
+      linger_while(&t->wakes, seen);
+    }
     if (atomic_load_explicit(&t->closing, memory_order_acquire)) return NULL;
+    if (atomic_load_explicit(&t->wakes, memory_order_acquire) != seen) continue;
+    atomic_fetch_add(&t->asleep, 1);
     sleep_while(&t->wakes, seen);
+    atomic_fetch_sub(&t->asleep, 1);
   }
 }
 
 static void wait_for_workers(neap_threads *t) {
   unsigned left = atomic_load_explicit(&t->unfinished, memory_order_acquire);
   if (left == 0) return;
+  linger_while(&t->unfinished, left);
+  if (atomic_load_explicit(&t->unfinished, memory_order_acquire) == 0) return;
   left = atomic_fetch_or_explicit(&t->unfinished, CALLER_SLEEPS, memory_order_acq_rel) | CALLER_SLEEPS;
   while (left != CALLER_SLEEPS) {
     sleep_while(&t->unfinished, left);
@@ -117,7 +153,7 @@ static void wait_for_workers(neap_threads *t) {
 
 static void run_round(neap_threads *t, neap_task_fn fn, void *ctx, uint32_t first, uint32_t count) {
   const uint32_t helpers = count - 1 < t->width - 1 ? count - 1 : t->width - 1;
-  uint32_t done;
+  uint32_t done, asleep;
   atomic_store_explicit(&t->fn, fn, memory_order_relaxed);
   atomic_store_explicit(&t->ctx, ctx, memory_order_relaxed);
   atomic_store_explicit(&t->end, first + count, memory_order_relaxed);
@@ -125,8 +161,10 @@ static void run_round(neap_threads *t, neap_task_fn fn, void *ctx, uint32_t firs
   atomic_store_explicit(&t->unfinished, count, memory_order_relaxed);
   t->round++;
   atomic_store_explicit(&t->ticket, (uint64_t)t->round << 32 | count, memory_order_release);
-  atomic_fetch_add_explicit(&t->wakes, 1, memory_order_release);
-  wake(&t->wakes, helpers);
+  /* In this order for all: who sees none asleep is seen by those about to sleep, whose futex then refuses. */
+  atomic_fetch_add(&t->wakes, 1);
+  asleep = atomic_load(&t->asleep);
+  if (asleep) wake(&t->wakes, asleep < helpers ? asleep : helpers);
   done = run_tasks(t, 0);
   atomic_fetch_sub_explicit(&t->unfinished, done, memory_order_acq_rel);
   wait_for_workers(t);
