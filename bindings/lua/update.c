@@ -10,11 +10,13 @@ typedef struct neap_lua_update {
   neap_handle base;
   neap_update *u;
   const neap_graph *graph;       /* u's */
-  neap_lua_optimizer *optimizer; /* user value 1 keeps it; aux tensors of an unfinished run are in user value 2 */
+  neap_lua_optimizer *optimizer; /* user value 1 keeps it */
   neap_lua_inputs inputs;
   neap_desc *aux_desc;
   void **aux;
-  uint32_t n_aux;
+  neap_lua_tensor **held; /* the aux outputs' tensors from reserve() to the commit, n_held of them; the list in
+                             user value 2 keeps them */
+  uint32_t n_aux, n_held;
   bool planned, reserved;
 } neap_lua_update;
 
@@ -27,9 +29,12 @@ static void drop(neap_handle *h) {
   neap__inputs_destroy(&u->inputs);
   neap__free(host, u->aux_desc, (u->n_aux + 1u) * sizeof *u->aux_desc);
   neap__free(host, u->aux, (u->n_aux + 1u) * sizeof *u->aux);
+  neap__free(host, u->held, (u->n_aux + 1u) * sizeof *u->held);
   if (u->optimizer) neap__optimizer_unuse(u->optimizer);
   u->u = NULL;
   u->aux = NULL;
+  u->held = NULL;
+  u->n_held = 0;
   u->aux_desc = NULL;
   u->optimizer = NULL;
 }
@@ -40,9 +45,16 @@ static neap_lua_update *check(lua_State *L, const char *function) {
   return neap__handle_check(L, 1, &neap__update_class, function);
 }
 
+/* Gives back at once what reserve() took for the aux outputs. */
+static void release_aux(neap_lua_update *u) {
+  for (uint32_t i = 0; i < u->n_held; i++) neap__handle_drop(&u->held[i]->base);
+  u->n_held = 0;
+}
+
 static void abandon(neap_lua_update *u) {
   neap__update_drop(u->u);
   neap__inputs_release(&u->inputs);
+  release_aux(u);
 }
 
 /* At most one is unfinished: it holds the training arena. */
@@ -62,8 +74,10 @@ double neap__updates_next(const neap_lua *s) {
 }
 
 void neap__updates_drop(neap_lua *s) {
-  neap_lua_update *u = find_running(s);
-  if (u) abandon(u);
+  for (neap_handle *h = s->list.next; h != &s->list; h = h->next) {
+    neap_lua_update *u = (neap_lua_update *)h;
+    if (h->kind == &neap__update_class && u->u) abandon(u);
+  }
 }
 
 /* --- making ------------------------------------------------------------------------------------------ */
@@ -75,7 +89,9 @@ static neap_status create(neap_lua_update *u, neap_context *ctx, const neap_upda
   u->n_aux = g->n_outputs - 1;
   u->aux_desc = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof *u->aux_desc);
   u->aux = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof *u->aux);
-  if (!u->aux_desc || !u->aux) return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for an update");
+  u->held = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof *u->held);
+  if (!u->aux_desc || !u->aux || !u->held)
+    return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for an update");
   for (uint32_t i = 0; i < u->n_aux; i++) u->aux_desc[i] = *neap__desc_of(g, g->outputs[i + 1]);
   u->graph = g;
   return neap__update_create(ctx, spec, &u->u, err);
@@ -158,12 +174,13 @@ static void set_integer(lua_State *L, const char *name, uint64_t x) {
 }
 
 static void push_memory(lua_State *L, const neap_update_memory *m) {
-  lua_createtable(L, 0, 7);
+  lua_createtable(L, 0, 8);
   set_integer(L, "parameters", m->parameters);
   set_integer(L, "gradients", m->gradients);
   set_integer(L, "optimizer", m->optimizer);
   set_integer(L, "activations", m->activations);
   set_integer(L, "workspace", m->workspace);
+  set_integer(L, "outputs", m->outputs);
   set_integer(L, "arena", m->arena);
   set_integer(L, "peak", m->peak);
 }
@@ -215,13 +232,50 @@ static int forecast(lua_State *L) {
   return push_forecast(L, &f);
 }
 
+/* The update at 1: tensors for the aux outputs of its next run, so that beginning one takes nothing. */
+static neap_status hold_aux(lua_State *L, neap_lua_update *u, neap_error *err) {
+  neap_lua *s = u->base.lua;
+  if (u->n_held == u->n_aux) return NEAP_OK;
+  luaL_checkstack(L, 4, "aux outputs");
+  lua_createtable(L, (int)u->n_aux, 0);
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, 1, KEEP_AUX);
+  neap_status st = NEAP_OK;
+  for (uint32_t i = 0; i < u->n_aux && st == NEAP_OK; i++) {
+    neap__lua_grew(L, s, neap__desc_bytes(&u->aux_desc[i]));
+    neap_lua_tensor *t = neap__push_tensor(L, s);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+    st = NEAP_CALL(s, L, neap__context_tensor(s->ctx, &u->aux_desc[i], NEAP_OWNER_TENSORS, &t->t, err));
+    if (st == NEAP_OK) u->held[u->n_held++] = t;
+  }
+  lua_pop(L, 1);
+  return st;
+}
+
+static uint64_t needed(const neap_lua_update *u) {
+  neap_update_forecast f;
+  neap__update_forecast(u->u, &f);
+  return f.memory.arena + f.memory.outputs;
+}
+
+/* Aux tensors come first: room for them may cost the idle arena, but not the other way round. What is refused
+ * is the whole. */
+static neap_status take(lua_State *L, neap_lua_update *u, neap_error *err) {
+  neap_status st = hold_aux(L, u, err);
+  if (st == NEAP_OK) st = NEAP_CALL(u->base.lua, L, neap__update_reserve(u->u, err));
+  if (st == NEAP_OK) return st;
+  release_aux(u);
+  if (st == NEAP_OOM) err->bytes = needed(u);
+  return st;
+}
+
 /* reserve() -> true, or nil and an error object when memory does not hold the plan. */
 static int reserve(lua_State *L) {
   neap_lua_update *u = check(L, "reserve");
   neap_error err;
   need_plan(L, u, "reserve");
   neap__lua_ready(L, u->base.lua);
-  neap_status s = NEAP_CALL(u->base.lua, L, neap__update_reserve(u->u, &err));
+  neap_status s = neap__update_running(u->u) ? NEAP_OK : take(L, u, &err);
   if (s == NEAP_OOM) {
     lua_pushnil(L);
     neap__push_error(L, &err);
@@ -230,6 +284,15 @@ static int reserve(lua_State *L) {
   neap__ok(L, s, &err);
   u->reserved = true;
   lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* Bytes that reserve() holds for aux outputs beside the arena. */
+static int held(lua_State *L) {
+  const neap_lua_update *u = check(L, "held");
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < u->n_held; i++) bytes += neap__align_up(neap__desc_bytes(&u->aux_desc[i]));
+  lua_pushinteger(L, (lua_Integer)bytes);
   return 1;
 }
 
@@ -250,88 +313,65 @@ static void ready(lua_State *L, const neap_lua_update *u, const char *function) 
     neap__lua_fail(L, NEAP_BUSY, function, "the update before is unfinished: step it to its end or drop it");
 }
 
-/* Pushes a tensor for each aux output. */
-static void push_aux(lua_State *L, neap_lua_update *u) {
+/* Inputs are checked before anything is taken, and bound again where making the aux tensors, which reserve()
+ * did not, may have run finalizers. */
+static void bind(lua_State *L, neap_lua_update *u, const char *function) {
+  neap_error err;
   luaL_checkstack(L, (int)u->n_aux + 4, "aux outputs");
-  for (uint32_t i = 0; i < u->n_aux; i++) {
-    neap_lua_tensor *t = neap__push_made(L, u->base.lua, &u->aux_desc[i], "update");
-    u->aux[i] = neap__tensor_data(&t->t);
-  }
-}
-
-static void check_inputs(lua_State *L, neap_lua_update *u, const char *function) {
+  neap__inputs_bind(L, &u->inputs, 2, function);
+  if (u->n_held == u->n_aux) return;
+  neap_status st = hold_aux(L, u, &err);
+  if (st != NEAP_OK) release_aux(u);
+  neap__ok(L, st, &err);
   neap__inputs_bind(L, &u->inputs, 2, function);
 }
 
-/* u(inputs...) -> loss, aux...: a whole transaction. Without aux outputs it takes no memory of Lua or the engine. */
-static int call(lua_State *L) {
-  neap_lua_update *u = check(L, "update");
-  neap_lua *s = u->base.lua;
-  neap_error err;
-  bool committed = false;
-  ready(L, u, "update");
-  check_inputs(L, u, "update");
-  if (u->n_aux) {
-    push_aux(L, u);
-    lua_rotate(L, 2, (int)u->n_aux);
-    neap__inputs_bind(L, &u->inputs, 2 + (int)u->n_aux, "update"); /* no finalizer comes between this and the run */
-  }
-  neap_status st = NEAP_CALL(s, L, neap__update_begin(u->u, u->inputs.data, u->aux, &err));
-  if (st == NEAP_OK) st = NEAP_CALL(s, L, neap__update_step(u->u, INFINITY, &committed, &err));
-  if (st == NEAP_OOM) u->reserved = false;
-  neap__ok(L, st, &err);
-  if (!committed) neap__lua_fail(L, NEAP_INTERNAL, "update", "the update stopped before its end");
+static neap_status start(lua_State *L, neap_lua_update *u, neap_error *err) {
+  for (uint32_t i = 0; i < u->n_aux; i++) u->aux[i] = neap__tensor_data(&u->held[i]->t);
+  return NEAP_CALL(u->base.lua, L, neap__update_begin(u->u, u->inputs.data, u->aux, err));
+}
+
+/* Pushes the loss and the aux tensors, which are the caller's from now on. There is room on the stack. */
+static int push_results(lua_State *L, neap_lua_update *u) {
   lua_pushnumber(L, neap__update_loss(u->u));
   if (u->n_aux == 0) return 1;
-  lua_insert(L, 2);
-  lua_settop(L, 2 + (int)u->n_aux);
-  return 1 + (int)u->n_aux;
-}
-
-/* Aux tensors of a run in slices wait in a table in the user value. */
-static void keep_aux(lua_State *L, neap_lua_update *u, int first) {
-  lua_createtable(L, (int)u->n_aux, 0);
-  for (uint32_t i = 0; i < u->n_aux; i++) {
-    lua_pushvalue(L, first + (int)i);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
-  lua_setiuservalue(L, 1, KEEP_AUX);
-}
-
-static int begin(lua_State *L) {
-  neap_lua_update *u = check(L, "begin");
-  neap_lua *s = u->base.lua;
-  neap_error err;
-  int top = lua_gettop(L);
-  ready(L, u, "begin");
-  check_inputs(L, u, "begin");
-  if (u->n_aux) {
-    push_aux(L, u);
-    keep_aux(L, u, top + 1);
-    lua_settop(L, top);
-    check_inputs(L, u, "begin");
-  }
-  neap__inputs_hold(L, &u->inputs, 2);
-  neap_status st = NEAP_CALL(s, L, neap__update_begin(u->u, u->inputs.data, u->aux, &err));
-  if (st != NEAP_OK) neap__inputs_release(&u->inputs);
-  if (st == NEAP_OOM) u->reserved = false;
-  neap__ok(L, st, &err);
-  return 0;
-}
-
-static int push_results(lua_State *L, neap_lua_update *u) {
-  lua_pushboolean(L, 1);
-  lua_pushnumber(L, neap__update_loss(u->u));
-  if (u->n_aux == 0) return 2;
-  luaL_checkstack(L, (int)u->n_aux + 4, "aux outputs");
-  int results = lua_gettop(L);
   lua_getiuservalue(L, 1, KEEP_AUX);
-  int list = results + 1;
+  int list = lua_gettop(L);
   for (uint32_t i = 0; i < u->n_aux; i++) lua_rawgeti(L, list, (lua_Integer)i + 1);
   lua_remove(L, list);
   lua_pushnil(L);
   lua_setiuservalue(L, 1, KEEP_AUX);
-  return 2 + (int)u->n_aux;
+  u->n_held = 0;
+  return 1 + (int)u->n_aux;
+}
+
+/* u(inputs...) -> loss, aux...: a whole transaction. After reserve() it takes no memory of Lua or the engine. */
+static int call(lua_State *L) {
+  neap_lua_update *u = check(L, "update");
+  neap_error err;
+  bool committed = false;
+  ready(L, u, "update");
+  bind(L, u, "update");
+  neap_status st = start(L, u, &err);
+  if (st == NEAP_OK) st = NEAP_CALL(u->base.lua, L, neap__update_step(u->u, INFINITY, &committed, &err));
+  if (st != NEAP_OK) abandon(u);
+  if (st == NEAP_OOM) u->reserved = false;
+  neap__ok(L, st, &err);
+  if (!committed) neap__lua_fail(L, NEAP_INTERNAL, "update", "the update stopped before its end");
+  return push_results(L, u);
+}
+
+static int begin(lua_State *L) {
+  neap_lua_update *u = check(L, "begin");
+  neap_error err;
+  ready(L, u, "begin");
+  bind(L, u, "begin");
+  neap__inputs_hold(L, &u->inputs, 2);
+  neap_status st = start(L, u, &err);
+  if (st != NEAP_OK) abandon(u);
+  if (st == NEAP_OOM) u->reserved = false;
+  neap__ok(L, st, &err);
+  return 0;
 }
 
 /* What the engine looks at when a run begins may have been closed since. */
@@ -350,6 +390,7 @@ static int step(lua_State *L) {
   bool committed = false;
   double seconds =
       lua_isnoneornil(L, 2) ? INFINITY : neap__arg_number(L, 2, "step", "the time in seconds", 0, INFINITY);
+  luaL_checkstack(L, (int)u->n_aux + 4, "aux outputs");
   if (s->trace) neap__lua_fail(L, NEAP_INVALID, "step", "an update cannot run inside a traced function");
   if (!neap__update_running(u->u)) neap__lua_fail(L, NEAP_INVALID, "step", "no update was begun");
   neap_status st = check_open(u, &err);
@@ -358,7 +399,8 @@ static int step(lua_State *L) {
   neap__ok(L, st, &err);
   if (committed) {
     neap__inputs_release(&u->inputs);
-    return push_results(L, u);
+    lua_pushboolean(L, 1);
+    return 1 + push_results(L, u);
   }
   lua_pushboolean(L, 0);
   return 1;
@@ -367,8 +409,6 @@ static int step(lua_State *L) {
 static int drop_run(lua_State *L) {
   neap_lua_update *u = check(L, "drop");
   abandon(u);
-  lua_pushnil(L);
-  lua_setiuservalue(L, 1, KEEP_AUX);
   return 0;
 }
 
@@ -403,10 +443,19 @@ static int update_tostring(lua_State *L) {
 }
 
 void neap__open_update(lua_State *L) {
-  static const luaL_Reg methods[] = {{"plan", put_plan},   {"predict", predict},     {"forecast", forecast},
-                                     {"reserve", reserve}, {"begin", begin},         {"matches", matches},
-                                     {"step", step},       {"drop", drop_run},       {"running", running},
-                                     {"loss", loss},       {"grad_norm", grad_norm}, {"next_seconds", next_seconds},
+  static const luaL_Reg methods[] = {{"plan", put_plan},
+                                     {"predict", predict},
+                                     {"forecast", forecast},
+                                     {"reserve", reserve},
+                                     {"held", held},
+                                     {"begin", begin},
+                                     {"matches", matches},
+                                     {"step", step},
+                                     {"drop", drop_run},
+                                     {"running", running},
+                                     {"loss", loss},
+                                     {"grad_norm", grad_norm},
+                                     {"next_seconds", next_seconds},
                                      {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__call", call}, {"__tostring", update_tostring}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"update", make_update}, {NULL, NULL}};

@@ -191,6 +191,7 @@ static void memory_of(const neap_update *u, const neap_program *p, neap_update_m
   for (uint32_t i = 0; i < u->optimizer->n_moments; i++) out->optimizer += neap__align_up(u->optimizer->flat_bytes);
   out->activations = m.activations;
   out->workspace = m.workspace;
+  out->outputs = m.outputs;
   out->arena = m.arena;
   out->peak = out->parameters + out->optimizer + m.arena + m.inputs + m.outputs;
 }

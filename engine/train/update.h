@@ -27,8 +27,9 @@ void neap__update_destroy(neap_update *u); /* drops an unfinished run */
 
 typedef struct neap_update_memory {
   uint64_t parameters, gradients, optimizer, activations, workspace;
-  uint64_t arena; /* what reserve takes */
-  uint64_t peak;  /* everything of this update together */
+  uint64_t outputs; /* of the loss function's other results, given by the caller at begin */
+  uint64_t arena;   /* what reserve takes */
+  uint64_t peak;    /* everything of this update together */
 } neap_update_memory;
 
 typedef struct neap_update_plan {

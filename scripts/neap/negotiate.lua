@@ -21,17 +21,31 @@ local ATTEMPTS <const> = 20
 local OOM = {__name = "neap.oom"}
 OOM.__index = OOM
 
---- Facts about memory when all that is idle has been given back, and the largest block that could be had.
+--- Facts about memory when all that is idle has been given back, and the space there is: `largest` is the
+--- largest block that could be had, `fresh` what the device may still be asked for (which may be the same).
 local function free_memory()
   core.release()
   local memory = core.memory()
-  if not memory.budget then return memory, math.huge end
-  return memory, math.min(memory.largest_free, memory.budget - memory.in_use)
+  if not memory.budget then return memory, {largest = math.huge, fresh = math.huge} end
+  return memory, {
+    largest = math.min(memory.largest_free, memory.budget - memory.in_use),
+    fresh = math.max(0, memory.budget - memory.reserved),
+  }
 end
 
-local function room()
-  local _, bytes = free_memory()
-  return bytes
+local function space()
+  local _, found = free_memory()
+  return found
+end
+
+--- Whether the space holds what a plan takes before it runs: its arena, and the loss function's other results.
+--- held: bytes of those that are there already.
+local function fits(f, found, held)
+  local arena, outputs = f.memory.arena, f.memory.outputs - (held or 0)
+  if arena + outputs <= found.largest then return true end
+  -- Otherwise one in a block that is kept for reuse, the other in a new one.
+  local more, less = math.max(arena, outputs), math.min(arena, outputs)
+  return found.fresh < found.largest and more <= found.largest and less <= found.fresh
 end
 
 --- How an action changes the number of samples worked on at once, and of the batch.
@@ -64,7 +78,7 @@ local function predicted(entry, micro, batch, available)
   local slowdown = 1.0
   if whole and whole.seconds > 0 then slowdown = f.seconds / whole.seconds end
   return {
-    peak = f.memory.peak, arena = f.memory.arena, fits = f.memory.arena <= available, slowdown = slowdown,
+    peak = f.memory.peak, arena = f.memory.arena, fits = fits(f, available), slowdown = slowdown,
     exact = exact, micro_batch = micro, batch = batch, grain = f.grain,
   }
 end
@@ -73,7 +87,7 @@ end
 local function predicted_data(oom, batch)
   local need = oom.requested * batch / oom.plan.batch
   return {
-    peak = oom.in_use + (need // 1 | 0), fits = batch < oom.plan.batch and need <= oom.room, slowdown = 1.0,
+    peak = oom.in_use + (need // 1 | 0), fits = batch < oom.plan.batch and need <= oom.space.largest, slowdown = 1.0,
     exact = false, micro_batch = batch, batch = batch, grain = 1,
   }
 end
@@ -88,7 +102,7 @@ function OOM:predict(act)
   local micro, batch = effect(act, self.plan)
   if act:find "stop" then return {fits = true, exact = false, slowdown = math.huge, peak = self.in_use} end
   if not self.entry then return predicted_data(self, batch) end
-  return predicted(self.entry, micro, batch, self.room)
+  return predicted(self.entry, micro, batch, self.space)
 end
 
 --- Sizes worth asking for, largest first: halves in whole slabs, then halves below one.
@@ -135,12 +149,13 @@ end
 
 local function new_oom(update, problem, attempt, fields)
   collectgarbage()
-  local memory, largest = free_memory()
+  local memory, found = free_memory()
   fields.requested, fields.budget, fields.in_use = problem.bytes or 0, memory.budget, memory.in_use
   fields.largest_free, fields.holders = memory.largest_free, core.memory_holders()
   fields.step, fields.attempt = update.optimizer:step_count(), attempt
   -- Without a budget the device refused: all that is known is that it has less than that.
-  fields.room = memory.budget and largest or fields.requested - 1
+  local below = fields.requested - 1
+  fields.space = memory.budget and found or {largest = below, fresh = below}
   return setmetatable(fields, OOM)
 end
 
@@ -246,7 +261,7 @@ end
 function M.predict(entry, micro)
   if micro and micro >= entry.batch then micro = nil end
   local f = entry.core:predict(micro)
-  f.fits = f.memory.arena <= room()
+  f.fits = fits(f, space(), entry.core:held())
   return f
 end
 
@@ -254,13 +269,13 @@ end
 ---@param entry table
 ---@return integer? samples, table? forecast
 function M.largest_fit(entry)
-  local available = room()
+  local available, held = space(), entry.core:held()
   local whole = forecast(entry, entry.batch)
   if not whole then return nil end
-  if whole.memory.arena <= available then return entry.batch, whole end
+  if fits(whole, available, held) then return entry.batch, whole end
   for _, n in ipairs(sizes {micro_batch = entry.batch, grain = whole.grain}) do
     local f = forecast(entry, n)
-    if f and f.exact and f.memory.arena <= available then return n, f end
+    if f and f.exact and fits(f, available, held) then return n, f end
   end
 end
 

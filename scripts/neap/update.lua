@@ -205,7 +205,7 @@ local function some_entry(self, what, ...)
 end
 
 --- Bytes of the plan in force, known without running: {parameters, gradients, optimizer, activations,
---- workspace, arena, peak}.
+--- workspace, outputs, arena, peak}. outputs: the loss function's other results.
 function Update:memory(...)
   return some_entry(self, "update:memory", ...).core:forecast().memory
 end
@@ -289,18 +289,39 @@ local function check_inputs(self, lists)
   end
 end
 
---- Takes the memory for all updates with these inputs, asking their policies where it is refused.
-function Group:reserve(...)
-  local lists = {...}
-  check_inputs(self, lists)
-  for i, u in ipairs(self.updates) do ready(u, table.unpack(lists[i])) end
+local function release(entries)
+  for _, entry in ipairs(entries) do entry.core:drop() end
 end
 
---- Runs every update with its list of inputs: group({x}, {z}) returns the list of losses.
+--- Twice, since room for the results of one may cost the arena of another; the second time only arenas are
+--- taken, and each by itself fits.
+local function reserve_all(self, lists, entries)
+  for _ = 1, 2 do
+    for i, u in ipairs(self.updates) do entries[i] = ready(u, table.unpack(lists[i])) end
+  end
+end
+
+local function reserve(self, lists)
+  local entries = {}
+  check_inputs(self, lists)
+  local ok, problem = pcall(reserve_all, self, lists, entries)
+  if ok then return entries end
+  release(entries)
+  error(problem, 0)
+end
+
+--- Takes the memory for all updates with these inputs, asking their policies where it is refused.
+function Group:reserve(...)
+  reserve(self, {...})
+end
+
+--- Runs every update with its list of inputs: group({x}, {z}) returns the list of losses. When one raises,
+--- those before it have committed, and those after it have not begun.
 ---@return number[]
 function Group:__call(...)
-  self:reserve(...)
   local lists, losses = {...}, {}
+  local entries = reserve(self, lists)
+  local _ <close> = check.finally(function() release(entries) end)
   for i, u in ipairs(self.updates) do losses[i] = u(table.unpack(lists[i])) end
   return losses
 end
