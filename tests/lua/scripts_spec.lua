@@ -125,3 +125,12 @@ describe("scripts/train_gan.lua", function()
     assert.equal("IEND", bytes:sub(-8, -5))
   end)
 end)
+
+describe("every model", function()
+  it("learns to the same bits with one, two and three threads", function()
+    local one, code = run "--threads 1 tests/lua/support/model_bits.lua"
+    assert.equal(0, code, one)
+    assert.equal(8, #numbers(one, "[%w_]+ %x+\n()"), one)
+    for n = 2, 3 do assert.equal(one, (run(("--threads %d tests/lua/support/model_bits.lua"):format(n)))) end
+  end)
+end)
