@@ -16,6 +16,7 @@ local private = {
   parameter = true, is_parameter = true, trace = true, tracing = true, at = true, snapshot = true,
   changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
   random_state = true, method = true, isatty = true, untraced = true,
+  custom_begin = true, custom_end = true,
 }
 for name, v in pairs(core) do
   if not private[name] then neap[name] = v end
@@ -35,6 +36,7 @@ core.method("chunk", shape.chunk)
 
 -- Loaded at first use, so that a host which only runs tensors pays for no more.
 local lazy = {
+  custom = function() return require "neap.custom" end,
   einsum = function() return require "neap.einsum" end,
   nn = function() return require "neap.nn" end,
   optim = function() return require "neap.optim" end,
