@@ -149,7 +149,7 @@ static void composites_name_what_does_not_fit(void **state) {
   begin(&b), input(&b, constant, 2, 3, 5), input(&b, constant, 1, 5);
   refused(&b, &neap__op_batch_norm, OPTS(NEAP_INT(1)), NEAP_INVALID, "2 inputs");
   begin(&b), input(&b, constant, 2, 3, 5), input(&b, constant, 1, 4), input(&b, constant, 1, 4);
-  refused(&b, &neap__op_batch_norm, NULL, NEAP_SHAPE, "[4], expected [channels] of input [3, 5]");
+  refused(&b, &neap__op_batch_norm, NULL, NEAP_SHAPE, "input 2 is fp32 [4], expected fp32 [5]");
   begin(&b), input(&b, constant, 2, 3, 5), input(&b, constant, 3, 4, 3, 2);
   refused(&b, &neap__op_conv1d, NULL, NEAP_SHAPE, "[3, 5]");
   begin(&b), input(&b, constant, 4, 1, 2, 3, 3), input(&b, constant, 4, 2, 3, 2, 2), input(&b, constant, 1, 2);
