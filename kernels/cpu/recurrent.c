@@ -94,8 +94,8 @@ static void share_out(kernel *k) {
   if (k->stretch > k->steps) k->stretch = k->steps;
   uint32_t phase = 0;
   if (!k->backward) k->head.tasks[phase++] = (uint32_t)((k->gates * k->width + COLUMNS - 1) / COLUMNS);
-  for (int64_t t = 0; t < k->steps; t += k->stretch)
-    k->head.tasks[phase++] = (uint32_t)((k->samples + k->rows - 1) / k->rows);
+  const int64_t tasks = k->width ? (k->samples + k->rows - 1) / k->rows : 0; /* nothing has no address either */
+  for (int64_t t = 0; t < k->steps; t += k->stretch) k->head.tasks[phase++] = (uint32_t)tasks;
   k->head.base.n_phases = phase;
   k->head.base.seconds = row * (double)k->samples * (double)k->steps;
 }
