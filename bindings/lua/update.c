@@ -417,6 +417,12 @@ static int running(lua_State *L) {
   return 1;
 }
 
+/* commits() -> how many there were: what tells, after an error at any line of a script, whether a run was committed. */
+static int commits(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)neap__update_commits(check(L, "commits")->u));
+  return 1;
+}
+
 static int loss(lua_State *L) {
   lua_pushnumber(L, neap__update_loss(check(L, "loss")->u));
   return 1;
@@ -454,6 +460,7 @@ void neap__open_update(lua_State *L) {
                                      {"drop", drop_run},
                                      {"running", running},
                                      {"loss", loss},
+                                     {"commits", commits},
                                      {"grad_norm", grad_norm},
                                      {"next_seconds", next_seconds},
                                      {NULL, NULL}};

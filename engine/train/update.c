@@ -25,6 +25,7 @@ struct neap_update {
   neap_run run;
   bool running;
   double loss, grad_norm;
+  uint64_t commits;
 };
 
 static neap_status nomem(neap_error *err) {
@@ -292,6 +293,7 @@ static neap_status commit(neap_update *u, neap_error *err) {
   u->loss = loss;
   u->grad_norm = norm;
   u->ctx->updates++;
+  u->commits++;
   return NEAP_OK;
 }
 
@@ -313,6 +315,7 @@ void neap__update_drop(neap_update *u) {
 }
 
 bool neap__update_running(const neap_update *u) { return u->running; }
+uint64_t neap__update_commits(const neap_update *u) { return u->commits; }
 double neap__update_loss(const neap_update *u) { return u->loss; }
 double neap__update_grad_norm(const neap_update *u) { return u->grad_norm; }
 double neap__update_next_seconds(const neap_update *u) { return u->running ? neap__run_next_seconds(&u->run) : 0; }

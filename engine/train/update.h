@@ -61,6 +61,7 @@ neap_status neap__update_begin(neap_update *u, const void *const *inputs, void *
 neap_status neap__update_step(neap_update *u, double seconds, bool *committed, neap_error *err);
 void neap__update_drop(neap_update *u); /* forgets an unfinished run */
 bool neap__update_running(const neap_update *u);
+uint64_t neap__update_commits(const neap_update *u);    /* so far */
 double neap__update_next_seconds(const neap_update *u); /* predicted for the next slice's smallest piece */
 double neap__update_loss(const neap_update *u);         /* of the last commit */
 double neap__update_grad_norm(const neap_update *u);    /* before clipping; NaN when it was not asked for */

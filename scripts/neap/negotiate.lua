@@ -61,7 +61,7 @@ end
 local function forecast(entry, micro)
   local known = entry.forecasts[micro]
   if known == nil then
-    local ok, found = pcall(entry.core.predict, entry.core, micro < entry.batch and micro or nil)
+    local ok, found = pcall(entry.core.predict, entry.core, M.piece(entry, micro))
     known = ok and found or false
     entry.forecasts[micro] = known
   end
@@ -171,20 +171,27 @@ local function raise(oom, message, fields)
   error(core.error(fields.code or "OOM", ("%s: %s"):format(message, tostring(oom)), fields), 0)
 end
 
+--- Samples of a micro-batch of this entry where `micro` is asked for; nil when that is all of its batch.
+function M.piece(entry, micro)
+  return micro and micro < entry.batch and micro or nil
+end
+
 --- Puts a plan in force.
 function M.plan(entry, micro)
-  if micro and micro >= entry.batch then micro = nil end
-  entry.core:plan(micro)
-  entry.micro = micro
+  entry.core:plan(M.piece(entry, micro))
+  entry.micro = M.piece(entry, micro)
 end
 
 --- Carries out what an update can do by itself; the rest is for who drives it. While data is loaded (no
 --- entry) there is no plan to change.
-local function apply(entry, act)
+local function apply(update, entry, act)
   local rest
   for _, item in ipairs(act.items) do
     if item.kind == "micro_batch" then
-      if entry then M.plan(entry, item.n) end
+      if entry then
+        M.plan(entry, item.n)
+        update.micro = item.n
+      end
     elseif item.kind == "release" then
       collectgarbage()
       core.release()
@@ -196,13 +203,16 @@ local function apply(entry, act)
   return rest
 end
 
+--- Whom it is asked about makes no update meanwhile: that would ask the policy again, and so on.
 local function ask(update, oom)
+  update.asked = true
+  local _ <close> = check.finally(function() update.asked = nil end)
   local act = update.policy(oom)
-  if update.on_oom then update.on_oom(oom, act) end
-  if act == nil then raise(oom, "out of memory, and the policy has no answer") end
-  if not action.is_action(act) then
+  if act ~= nil and not action.is_action(act) then
     check.fail("INVALID", "the policy answered %s, expected an action or nil", check.describe(act))
   end
+  if update.on_oom then update.on_oom(oom, act) end
+  if act == nil then raise(oom, "out of memory, and the policy has no answer") end
   return act
 end
 
@@ -228,7 +238,7 @@ function M.settle(update, entry, problem)
       raise(oom, ("out of memory: the policy answered %s twice to the same refusal"):format(tostring(act)))
     end
     last = act
-    local rest = apply(entry, act)
+    local rest = apply(update, entry, act)
     if rest then hand_over(oom, act, rest) end
     local ok
     ok, problem = entry.core:reserve()
@@ -250,7 +260,7 @@ function M.settle_data(update, batch, problem, attempt)
   local oom = new_oom(update, problem, attempt, {phase = "data", plan = plan})
   if attempt > ATTEMPTS then raise(oom, ("out of memory after %d answers of the policy"):format(ATTEMPTS)) end
   local act = ask(update, oom)
-  local rest = apply(nil, act)
+  local rest = apply(update, nil, act)
   if rest then hand_over(oom, act, rest) end
 end
 
@@ -259,8 +269,7 @@ end
 ---@param micro integer?
 ---@return table
 function M.predict(entry, micro)
-  if micro and micro >= entry.batch then micro = nil end
-  local f = entry.core:predict(micro)
+  local f = entry.core:predict(M.piece(entry, micro))
   f.fits = fits(f, space(), entry.core:held())
   return f
 end

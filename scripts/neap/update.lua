@@ -93,19 +93,32 @@ local function new_entry(self, ...)
     batch_dims = dims, grain = self.grain, clip_norm = self.clip_norm, clip_value = self.clip_value,
   })
   entry.batch, entry.forecasts = batch_size(dims, ...), {}
-  -- Where one batch had to be cut, the next one will have to be, too.
-  local before = self.entries[1]
-  negotiate.plan(entry, before and before.micro or self.first_micro)
+  negotiate.plan(entry, self.micro)
   return trace.add(self.entries, entry, KEPT)
 end
 
+--- The entry for these inputs. Where one batch had to be cut, others will have to be, too: the last answer holds
+--- for all signatures, so that it is all there is to save of their plans.
 local function entry_of(self, ...)
-  return trace.find(self.entries, "core", ...) or new_entry(self, ...)
+  local entry = trace.find(self.entries, "core", ...) or new_entry(self, ...)
+  if entry.micro ~= negotiate.piece(entry, self.micro) and not entry.core:running() then
+    negotiate.plan(entry, self.micro)
+  end
+  return entry
+end
+
+--- A policy decides about one update at a time, and its answer is for the update it was asked about.
+local function check_not_asked(self, what)
+  if self.asked then
+    check.fail("BUSY", "%s: the update's policy is being asked; it answers with an action and makes no update", what)
+  end
 end
 
 --- The entry for these inputs with a plan that has its memory.
-local function ready(self, ...)
+local function ready(self, what, ...)
+  check_not_asked(self, what)
   local entry = entry_of(self, ...)
+  self.latest = entry
   self.optimizer:sync()
   local ok, problem = entry.core:reserve()
   if not ok then
@@ -117,37 +130,54 @@ end
 
 -- Running ----------------------------------------------------------------------------------------------
 
-local function check_same(self, ...)
+--- The unfinished run: {entry, core, inputs, before}, or nil. A host may have dropped it, to take memory back at once.
+local function still_running(self)
+  local run = self.run
+  if not run then return nil end
+  if run.core:running() then return run end
+  run.inputs = nil
+end
+
+local function check_same(run, ...)
   local n = select("#", ...)
   if n == 0 then return end
-  local same = n == self.inputs.n
-  for i = 1, n do same = same and rawequal(self.inputs[i], (select(i, ...))) end
+  local same = n == run.inputs.n
+  for i = 1, n do same = same and rawequal(run.inputs[i], (select(i, ...))) end
   if not same then
     check.fail("BUSY", "update: an update with other inputs is unfinished; finish it with its own, or drop() it")
   end
 end
 
---- A host may have dropped it, to take memory back at once.
-local function still_running(self)
-  if self.running and not self.running.core:running() then self.running, self.inputs = nil, nil end
-  return self.running
+--- Known from here on, also when an error comes before the next line of a script.
+local function begin(self, entry, ...)
+  local run = {entry = entry, core = entry.core, inputs = table.pack(...), before = entry.core:commits()}
+  self.run = run
+  run.core:begin(...)
+  return run
 end
 
-local function advance(self, seconds)
-  local entry = self.running
-  local results = table.pack(pcall(entry.core.step, entry.core, seconds))
-  if not results[1] or results[2] then self.running, self.inputs = nil, nil end
+local function advance(self, run, seconds)
+  local results = table.pack(pcall(run.core.step, run.core, seconds))
+  if not results[1] or results[2] then run.inputs = nil end
   if not results[1] then error(results[2], 0) end
+  if results[2] then self.committed = run.entry end
   return table.unpack(results, 2, results.n)
+end
+
+local function note_commit(self, entry, ...)
+  self.committed = entry
+  return ...
 end
 
 --- One update with these inputs: the loss (a number), then the loss function's other results.
 function Update:__call(...)
-  if self.running and still_running(self) then
-    check_same(self, ...)
-    return select(2, advance(self, math.huge))
+  local run = still_running(self)
+  if run then
+    check_same(run, ...)
+    return select(2, advance(self, run, math.huge))
   end
-  return ready(self, ...).core(...)
+  local entry = ready(self, "update", ...)
+  return note_commit(self, entry, entry.core(...))
 end
 
 --- Works on an update for about budget_ms milliseconds. Inputs may be left out while one is unfinished.
@@ -155,30 +185,32 @@ end
 ---@return boolean done, number? loss, ... whether it was committed; then as a call's results
 function Update:step(budget_ms, ...)
   check.value("update:step", "the budget in milliseconds", budget_ms, {kind = "number", min = 0})
-  if still_running(self) then
-    check_same(self, ...)
+  local run = still_running(self)
+  if run then
+    check_same(run, ...)
   else
     if select("#", ...) == 0 then
       check.fail("INVALID", "update:step: no update is unfinished, so inputs are needed")
     end
-    local entry = ready(self, ...)
-    entry.core:begin(...)
-    self.running, self.inputs = entry, table.pack(...)
+    run = begin(self, ready(self, "update:step", ...), ...)
   end
-  return advance(self, budget_ms / 1000)
+  return advance(self, run, budget_ms / 1000)
 end
 
 --- Traces, plans and takes the memory for inputs like these, so that the first update has only to run.
 function Update:prepare(...)
   if still_running(self) then return end
   if select("#", ...) == 0 then check.fail("INVALID", "update:prepare: inputs are needed, their values are not") end
-  ready(self, ...)
+  ready(self, "update:prepare", ...)
 end
 
 --- Forgets an unfinished update: everything is as before it began.
 function Update:drop()
-  if still_running(self) then self.running.core:drop() end
-  self.running, self.inputs = nil, nil
+  local run = still_running(self)
+  if run then
+    run.core:drop()
+    run.inputs = nil
+  end
 end
 
 --- Whether an update is unfinished.
@@ -187,11 +219,20 @@ function Update:is_running()
   return still_running(self) ~= nil
 end
 
---- The norm of all gradients of the last update, before clipping.
+--- The last run that step() began, if it was committed, and its loss: for whoever counts commits and may have
+--- been interrupted between one and the counting of it.
+---@package
+---@return table? run, number? loss
+function Update:last_commit()
+  local run = self.run
+  if run and not still_running(self) and run.core:commits() > run.before then return run, run.core:loss() end
+end
+
+--- The norm of all gradients of the last update, before clipping; NaN unless clip_norm was given.
 ---@return number
 function Update:grad_norm()
-  if not self.entries[1] then check.fail("INVALID", "update:grad_norm(): no update was made yet") end
-  return self.entries[1].core:grad_norm()
+  if not self.committed then check.fail("INVALID", "update:grad_norm(): no update was made yet") end
+  return self.committed.core:grad_norm()
 end
 
 -- Memory -----------------------------------------------------------------------------------------------
@@ -220,19 +261,32 @@ function Update:predict_memory(options)
   return negotiate.predict(entry, o.micro_batch)
 end
 
---- The plan in force: {micro_batch, batch, grain, exact}, or nil before the first update.
+--- The plan of the last update, also an unfinished one: {micro_batch, batch, grain, exact}; nil before the first.
 function Update:plan()
-  local entry = self.entries[1]
+  local entry = self.latest
   if not entry then return nil end
   local f = entry.core:forecast()
   return {micro_batch = entry.micro or entry.batch, batch = entry.batch, grain = f.grain, exact = f.exact}
 end
 
---- Micro-batches of n samples for signatures to come; nil is whole batches.
+--- Micro-batches of n samples from now on; nil is whole batches. An unfinished update is dropped.
 ---@param n integer?
 function Update:start_with(n)
+  if n ~= nil then n = check.value("update:start_with", "the number of samples", n, {kind = "integer", min = 1}) end
+  check_not_asked(self, "update:start_with")
   self:drop()
-  self.entries, self.first_micro = {}, n
+  self.entries, self.latest, self.committed, self.micro = {}, nil, nil, n
+end
+
+--- Raises while the policy is being asked.
+---@package
+Update.check_not_asked = check_not_asked
+
+--- Samples of a micro-batch, as the last answer of the policy has them; nil is whole batches. With it in
+--- start_with, another process makes the same plans.
+---@return integer?
+function Update:micro_batch()
+  return self.micro
 end
 
 local function describe(entry)
@@ -297,7 +351,7 @@ end
 --- taken, and each by itself fits.
 local function reserve_all(self, lists, entries)
   for _ = 1, 2 do
-    for i, u in ipairs(self.updates) do entries[i] = ready(u, table.unpack(lists[i])) end
+    for i, u in ipairs(self.updates) do entries[i] = ready(u, "neap.group", table.unpack(lists[i])) end
   end
 end
 

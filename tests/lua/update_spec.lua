@@ -257,6 +257,33 @@ describe("Memory of an update", function()
     expect.fails("INVALID", {"micro", "micro_batch"}, update.predict_memory, update, {micro = 2})
   end)
 
+  it("can be predicted without a change to the plan, nor to what is told of the last update", function()
+    local update = training.update(training.model(), {grain = 8, clip_norm = 1})
+    local x, y = training.batch(64)
+    update(x, y)
+    local plan, norm = update:plan(), update:grad_norm()
+    update:predict_memory {inputs = {training.batch(2048)}, micro_batch = 32}
+    assert.same(plan, update:plan())
+    assert.equal(norm, update:grad_norm())
+  end)
+
+  it("is cut for all sizes of batches alike, once a size is given", function()
+    local update = training.update(training.model(), {grain = 8})
+    local x, y = training.batch(64)
+    update(x, y)
+    for _, bad in ipairs {"x", -1, 1.5, 0} do
+      expect.fails("INVALID", {"start_with", "number of samples"}, update.start_with, update, bad)
+    end
+    update:start_with(16)
+    update(x, y)
+    assert.equal(16, update:plan().micro_batch)
+    update(training.batch(8))
+    assert.equal(8, update:plan().micro_batch)
+    update(training.batch(32))
+    assert.equal(16, update:plan().micro_batch)
+    assert.equal(16, update:micro_batch())
+  end)
+
   it("is told in the summary, with what would fit", function()
     local update = training.update(training.model(), {grain = 8})
     local x, y = training.batch(2048)
@@ -389,6 +416,23 @@ describe("When memory is refused, an update", function()
   it("refuses an answer that is no action", function()
     local update, x, y = tight(function() return "smaller" end, 0.7)
     expect.fails("INVALID", {"smaller", "action"}, update, x, y)
+  end)
+
+  it("refuses an update within its policy", function()
+    local update, x, y
+    update, x, y = tight(function() return update(x, y) end, 0.7)
+    expect.fails("BUSY", {"policy", "is being asked"}, update, x, y)
+    expect.fails("BUSY", "is being asked", update.step, update, 1, x, y)
+    update, x, y = tight(function() update:start_with(8) end, 0.7)
+    expect.fails("BUSY", {"start_with"}, update, x, y)
+    neap.set_memory_limit(nil, "now")
+    update(x, y)
+  end)
+
+  it("says what was no answer, also to whoever watches", function()
+    local update, x, y = tight(function() return 5 end, 0.7)
+    update.on_oom = function(oom, act) return oom:predict(act) end
+    expect.fails("INVALID", "the policy answered the number 5", update, x, y)
   end)
 
   it("passes on an error of the policy itself", function()
