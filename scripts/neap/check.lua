@@ -96,6 +96,26 @@ function M.value(what, name, v, spec)
   return spec.kind == "integer" and math.tointeger(v) or v
 end
 
+--- Raises unless v is a tensor that `target` can take by copy_: open, and of its shape and dtype.
+---@param what string
+---@param name string
+---@param v any
+---@param target neap.Tensor
+function M.fits(what, name, v, target)
+  if not M.is_tensor(v) then
+    M.fail("INVALID", "%s: %s is %s, expected a tensor", what, name, M.describe(v))
+  end
+  if M.shape_text(v.shape) ~= M.shape_text(target.shape) or v.dtype ~= target.dtype then
+    M.fail(v.dtype == target.dtype and "SHAPE" or "DTYPE", "%s: %s is %s %s, expected %s %s", what, name, v.dtype,
+           M.shape_text(v.shape), target.dtype, M.shape_text(target.shape))
+  end
+  for _, t in ipairs {v, target} do
+    if not pcall(t.detach, t) then
+      M.fail("CLOSED", "%s: %s was closed%s", what, name, rawequal(t, target) and " where it would go" or "")
+    end
+  end
+end
+
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = tostring(key) end

@@ -27,6 +27,11 @@ local report = require "neap.report"
 local shape = require "neap.shape"
 local store = require "neap.store"
 
+--- Seeds all that is drawn from now on: numbers, dropout, and the first values of parameters, where models of the
+--- same layout differ by the order in which they are first used after this.
+---@param seed integer
+function neap.manual_seed(seed) require("neap.nn.fill").manual_seed(seed) end
+
 neap.compile, neap.value_and_grad = program.compile, program.value_and_grad
 neap.memory_summary = report.memory_summary
 neap.save, neap.load = store.save, store.load

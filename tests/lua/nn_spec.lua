@@ -61,6 +61,25 @@ describe("A module", function()
     assert.same(state["a.weight"]:totable(), state["b.weight"]:totable())
   end)
 
+  it("keeps what it has when something else is assigned to its name", function()
+    local pair = nn.module("Pair", {init = function(self)
+      self.fc, self.seen = nn.Linear(2, 1), nn.buffer(neap.zeros(2))
+    end})()
+    local function assign(module, name, v)
+      return function() module[name] = v end
+    end
+    expect.fails("INVALID", {'"weight" is a parameter', "a tensor [1, 2]", "copy_"},
+                 assign(pair.fc, "weight", neap.zeros(1, 2)))
+    expect.fails("INVALID", {'"bias" is a parameter', "the number 3"}, assign(pair.fc, "bias", 3))
+    expect.fails("INVALID", {'"seen" is a buffer', "the number 0"}, assign(pair, "seen", 0))
+    expect.fails("INVALID", {'"fc" is a module', "a function"}, assign(pair, "fc", print))
+    assert.equal(2, #pair:parameters())
+    assert.truthy(pair:state().seen)
+    pair.fc.bias = nil
+    pair.fc.weight = nn.parameter {shape = {1, 2}}
+    assert.equal(1, #pair:parameters())
+  end)
+
   it("writes to a buffer that a tensor is assigned to", function()
     local pair = Pair(2)
     local before = pair.seen
@@ -116,9 +135,31 @@ describe("First values", function()
     assert.is_false((expect.same_bits(first, net():state())))
   end)
 
+  it("differ between models of the same layout, by the order in which they are first used", function()
+    neap.manual_seed(7)
+    local first, second = net():state(), net():state()
+    for path, tensor in pairs(first) do assert.are_not.equal(tensor:tobytes(), second[path]:tobytes()) end
+    neap.manual_seed(7)
+    assert.is_true(expect.same_bits(first, net():state()))
+    assert.is_true(expect.same_bits(second, net():state()))
+  end)
+
+  it("leave the drawing where it was when one cannot be drawn", function()
+    neap.manual_seed(7)
+    local want = neap.rand(4):tobytes()
+    neap.manual_seed(7)
+    local bad = nn.module("Bad", {init = function(self)
+      self.w = nn.parameter {shape = {2}, init = function() error("no values", 0) end}
+    end})()
+    assert.equal("no values", expect.error_of(bad.parameters, bad))
+    assert.equal(want, neap.rand(4):tobytes())
+  end)
+
   it("do not change when a layer is added", function()
     neap.manual_seed(7)
-    local plain, more = net():state(), net(true):state()
+    local plain = net():state()
+    neap.manual_seed(7)
+    local more = net(true):state()
     for _, path in ipairs {"a.weight", "a.bias", "b.weight", "b.bias"} do
       assert.equal(plain[path]:tobytes(), more[path]:tobytes())
     end
@@ -216,6 +257,11 @@ describe("A module's state", function()
     expect.fails("SHAPE", {'"weight"', "[2, 2]", "[1, 2]"}, fc.load_state, fc,
                  {bias = neap.zeros(1), weight = neap.zeros(2, 2)})
     expect.fails("INVALID", {'"bias"', "number"}, fc.load_state, fc, {weight = neap.zeros(1, 2), bias = 3})
+    expect.fails("DTYPE", {'"bias"', "int64"}, fc.load_state, fc,
+                 {weight = neap.zeros(1, 2), bias = neap.zeros({1}, {dtype = "int64"})})
+    local closed = neap.zeros(1)
+    closed:close()
+    expect.fails("CLOSED", {'"bias"'}, fc.load_state, fc, {weight = neap.zeros(1, 2), bias = closed})
     assert.is_true(expect.same_bits(before, fc:state()))
   end)
 

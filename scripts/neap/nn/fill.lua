@@ -1,5 +1,5 @@
---- First values of parameters. Each draw is seeded by the engine's seed and the parameter's path, so that
---- adding a layer does not change the others.
+--- First values of parameters. Each draw is seeded by the engine's seed, the place of the model among those that
+--- were used since the seed was set, and the parameter's path, so that adding a layer does not change the others.
 local core = require "neap.core"
 local check = require "neap.check"
 local initializers = require "neap.nn.initializers"
@@ -88,25 +88,51 @@ local function explain(problem, path, bytes)
     problem.message), {bytes = bytes})
 end
 
+-- Models in the order in which they were first drawn since the seed was set.
+local roots = {count = 0, place = setmetatable({}, {__mode = "k"})}
+
+--- Sets the seed of all that is drawn from now on. Models drawn after it count from 1 again.
+---@param seed integer
+function M.manual_seed(seed)
+  core.manual_seed(seed)
+  roots.count, roots.place = 0, setmetatable({}, {__mode = "k"})
+end
+
+--- Two models of the same layout have the same paths, and must not have the same values. The first one's seed is
+--- the engine's, so that a script with one model draws as if there were no others.
+local function seed_of(root, seed)
+  if not roots.place[root] then
+    roots.count = roots.count + 1
+    roots.place[root] = roots.count
+  end
+  local place = roots.place[root]
+  return place == 1 and seed or random.key(seed, place)
+end
+
+local function draw_all(list, seed, bytes)
+  local before, position = core.random_state()
+  local _ <close> = check.finally(function() core.random_state(before, position) end)
+  local drawn = {}
+  for i, item in ipairs(list) do
+    core.random_state(random.hash(item.path, seed), 0)
+    local ok, tensor = pcall(draw, item.slot, item.path)
+    if not ok then
+      for k = 1, i - 1 do drawn[k]:close() end
+      error(explain(tensor, item.path, bytes), 0)
+    end
+    drawn[i] = tensor
+  end
+  return drawn
+end
+
 --- Draws all parameters below root that have no values yet: all of them, or an error and none.
 ---@param root neap.Module
 ---@param walk function module.walk
 ---@param slot_of table<neap.Tensor, table>
 function M.draw(root, walk, slot_of)
   local list, bytes = undrawn(root, walk)
-  local seed, position = core.random_state()
-  local drawn = {}
-  for i, item in ipairs(list) do
-    core.random_state(random.hash(item.path, seed), 0)
-    local ok, tensor = pcall(draw, item.slot, item.path)
-    if not ok then
-      core.random_state(seed, position)
-      for k = 1, i - 1 do drawn[k]:close() end
-      error(explain(tensor, item.path, bytes), 0)
-    end
-    drawn[i] = tensor
-  end
-  core.random_state(seed, position)
+  if #list == 0 then return end
+  local drawn = draw_all(list, seed_of(root, (core.random_state())), bytes)
   for i, item in ipairs(list) do
     item.slot.tensor, item.slot.path = drawn[i], item.path
     slot_of[drawn[i]] = item.slot

@@ -131,6 +131,16 @@ local function enlist(module, name, kind, v)
   unfill(state)
 end
 
+local made_by = {parameter = "a parameter", buffer = "a tensor", child = "a module"}
+
+--- What a name holds would otherwise be gone from parameters() and state() without a word.
+local function refuse_replacement(module, name, held, v)
+  if v == nil then return end
+  check.fail("INVALID", "%s: %q is a %s; got %s, expected %s or nil%s", getmetatable(module).name, name,
+             held.kind == "child" and "module" or held.kind, check.describe(v), made_by[held.kind],
+             held.kind == "parameter" and " (copy_ and load_state change its values)" or "")
+end
+
 local function assign(module, name, v)
   local state = module[STATE]
   local held, kind = state.index[name], kind_of(v)
@@ -141,7 +151,11 @@ local function assign(module, name, v)
   check_name(module, name)
   if kind == "field" then
     refuse_list(module, name, v)
-    if held then forget(state, name); state.index[name] = nil end
+    if held then
+      refuse_replacement(module, name, held, v)
+      forget(state, name)
+      state.index[name] = nil
+    end
     state.fields[name] = v
   else
     enlist(module, name, kind, v)

@@ -32,20 +32,6 @@ function methods:state()
   return copies
 end
 
-local function same_shape(a, b)
-  return check.shape_text(a) == check.shape_text(b)
-end
-
-local function check_value(path, target, v)
-  if not check.is_tensor(v) then
-    check.fail("INVALID", "load_state: %q is %s, expected a tensor", path, check.describe(v))
-  end
-  if not same_shape(target.shape, v.shape) then
-    check.fail("SHAPE", "load_state: %q has shape %s in the table but %s in the module", path,
-               check.shape_text(v.shape), check.shape_text(target.shape))
-  end
-end
-
 local function differences(list, values)
   local missing, unexpected, known = {}, {}, {}
   for _, item in ipairs(list) do
@@ -72,7 +58,8 @@ function methods:load_state(values, options)
                table.concat(unexpected, ", "))
   end
   for _, item in ipairs(list) do
-    if values[item.path] ~= nil then check_value(item.path, item.tensor, values[item.path]) end
+    local v = values[item.path]
+    if v ~= nil then check.fits("load_state", ("%q"):format(item.path), v, item.tensor) end
   end
   for _, item in ipairs(list) do
     if values[item.path] ~= nil then item.tensor:copy_(values[item.path]) end
