@@ -432,11 +432,13 @@ function Optimizer:check_settings(saved)
   if saved.kind ~= state.name then
     check.fail("INVALID", "%s: the state is of %s", state.what, check.describe(saved.kind))
   end
-  if #(saved.groups or {}) ~= #state.groups then
-    check.fail("INVALID", "%s: the state has %d groups, expected %d", state.what, #(saved.groups or {}), #state.groups)
+  check.value(state.what, "the state's groups", saved.groups, {kind = "table"})
+  if #saved.groups ~= #state.groups then
+    check.fail("INVALID", "%s: the state has %d groups, expected %d", state.what, #saved.groups, #state.groups)
   end
   check.value(state.what, "the state's step", saved.step, {kind = "integer", min = 0})
-  for _, settings in ipairs(saved.groups) do
+  for i, settings in ipairs(saved.groups) do
+    check.value(state.what, ("the state's group %d"):format(i), settings, {kind = "table"})
     for name, v in pairs(settings) do
       if state.kind.specs[name] then check_setting(state.what, state.kind, name, v) end
     end
@@ -447,31 +449,38 @@ local function check_state(self, saved)
   local state = self[STATE]
   self:check_settings(saved)
   for name, tensors in pairs(self:moments()) do
+    check.value(state.what, "the state's moments", saved.moments, {kind = "table"})
+    local others = check.value(state.what, "the state's " .. name, saved.moments[name], {kind = "table"})
     for key, tensor in pairs(tensors) do
-      local other = (saved.moments and saved.moments[name] or {})[key]
-      local shape = other and check.shape_text(other.shape) or "nothing"
-      if shape ~= check.shape_text(tensor.shape) then
-        check.fail("SHAPE", "%s: the state's %s of %q is %s, expected %s", state.what, name, key, shape,
-                   check.shape_text(tensor.shape))
-      end
+      check.fits(state.what, ("the state's %s of %q"):format(name, key), others[key], tensor)
     end
   end
 end
 
---- Settings and step count of a checked state.
----@param saved table
-function Optimizer:load_settings(saved)
+--- What a group does not set itself follows the optimizer, also after this.
+local function put_settings(self, groups)
   local state = self[STATE]
-  for i, settings in ipairs(saved.groups) do
+  for i, settings in ipairs(groups) do
     local group = state.groups[i]
     for name, v in pairs(settings) do
-      -- What a group does not set itself follows the optimizer, also after this.
       local target = group[name] ~= nil and group or self
       if state.kind.specs[name] then target[name] = v end
     end
   end
-  self:handle():step_count(math.tointeger(saved.step))
   self:sync()
+end
+
+--- Settings and step count of a checked state: both, or an error (what the engine's optimizer was not made for)
+--- and none.
+---@param saved table
+function Optimizer:load_settings(saved)
+  local before = self:settings()
+  local ok, problem = pcall(put_settings, self, saved.groups)
+  if not ok then
+    put_settings(self, before)
+    error(problem, 0)
+  end
+  self:handle():step_count(math.tointeger(saved.step))
 end
 
 --- Goes back to a state: all of it, or an error and nothing.
@@ -479,10 +488,10 @@ end
 function Optimizer:load_state(saved)
   self:handle()
   check_state(self, saved)
+  self:load_settings(saved)
   for name, tensors in pairs(self:moments()) do
     for key, tensor in pairs(tensors) do tensor:copy_(saved.moments[name][key]) end
   end
-  self:load_settings(saved)
 end
 
 return M

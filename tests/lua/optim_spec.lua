@@ -218,7 +218,35 @@ describe("An optimizer", function()
     local state = opt:state()
     local sgd, two = optim.sgd {params = parameters {1}, lr = 1}, optim.adam {params = parameters {1, 2}}
     expect.fails("INVALID", {"optim.sgd", "adam"}, sgd.load_state, sgd, state)
-    expect.fails("SHAPE", {"exp_avg", "w2"}, two.load_state, two, state)
+    expect.fails("INVALID", {"exp_avg", "w2", "nil"}, two.load_state, two, state)
+    state = two:state()
+    two:step(grads_of(1, 2))
+    local before = two:state()
+    local function unchanged()
+      assert.is_true(expect.same_bits(before.moments.exp_avg, two:moments().exp_avg))
+      assert.is_true(expect.same_bits(before.moments.exp_avg_sq, two:moments().exp_avg_sq))
+      assert.equal(1, two:step_count())
+    end
+    for _, name in ipairs {"exp_avg", "exp_avg_sq"} do
+      local whole = state.moments[name]
+      for _, bad in ipairs {"x", 3, {}, {w1 = "x", w2 = "y"}} do
+        state.moments[name] = bad
+        expect.fails("INVALID", name, two.load_state, two, state)
+        unchanged()
+      end
+      state.moments[name] = whole
+    end
+    state.moments.exp_avg_sq.w2:close()
+    expect.fails("CLOSED", {"exp_avg_sq", "w2"}, two.load_state, two, state)
+    unchanged()
+  end)
+
+  it("refuses settings that it was not made for, and keeps its own", function()
+    local plain = optim.sgd {params = parameters {1}, lr = 0.1}
+    local other = optim.sgd {params = parameters {1}, lr = 0.5, momentum = 0.9}
+    expect.fails("INVALID", "momentum", plain.load_state, plain, other:state())
+    assert.same({0.1, 0}, {plain.lr, plain.momentum})
+    plain:step(grads_of(1))
   end)
 end)
 
