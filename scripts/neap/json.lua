@@ -4,6 +4,8 @@ local check = require "neap.check"
 
 local M = {}
 
+local MAX_DEPTH <const> = 100 -- of values in values, both ways
+
 local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
 
 local function quote(text)
@@ -29,7 +31,7 @@ local function is_list(t)
   return n > 0 and n == #t
 end
 
-local function object(t, path, seen)
+local function object(t, path, seen, depth)
   local parts = {}
   for key in pairs(t) do
     if type(key) ~= "string" then
@@ -37,18 +39,21 @@ local function object(t, path, seen)
     end
   end
   for _, key in ipairs(check.sorted_keys(t)) do
-    parts[#parts + 1] = quote(key) .. ":" .. encode(t[key], path .. "." .. key, seen)
+    parts[#parts + 1] = quote(key) .. ":" .. encode(t[key], path .. "." .. key, seen, depth)
   end
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
-local function list(t, path, seen)
+local function list(t, path, seen, depth)
   local parts = {}
-  for i, v in ipairs(t) do parts[i] = encode(v, ("%s[%d]"):format(path, i), seen) end
+  for i, v in ipairs(t) do parts[i] = encode(v, ("%s[%d]"):format(path, i), seen, depth) end
   return "[" .. table.concat(parts, ",") .. "]"
 end
 
-function encode(v, path, seen)
+function encode(v, path, seen, depth)
+  if depth > MAX_DEPTH then
+    check.fail("INVALID", "%s... is nested deeper than %d tables", path:sub(1, 60), MAX_DEPTH - 1)
+  end
   local kind = type(v)
   if kind == "string" then return quote(v) end
   if kind == "number" then return number(v) end
@@ -59,7 +64,7 @@ function encode(v, path, seen)
   end
   if seen[v] then check.fail("INVALID", "%s contains itself", path) end
   seen[v] = true
-  local text = (is_list(v) and list or object)(v, path, seen)
+  local text = (is_list(v) and list or object)(v, path, seen, depth + 1)
   seen[v] = nil
   return text
 end
@@ -69,7 +74,7 @@ end
 ---@param name? string what to call v in errors
 ---@return string
 function M.encode(v, name)
-  return encode(v, name or "the value", {})
+  return encode(v, name or "the value", {}, 1)
 end
 
 local Reader = {}
@@ -147,7 +152,7 @@ local words = {["true"] = true, ["false"] = false, NaN = 0 / 0, Infinity = math.
 
 function Reader:value()
   self.depth = self.depth + 1
-  if self.depth > 100 then self:fail("nested too deep") end
+  if self.depth > MAX_DEPTH then self:fail("nested too deep") end
   self:space()
   local v
   if self:take("{") then v = self:object()

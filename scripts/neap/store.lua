@@ -39,9 +39,14 @@ end
 
 --- The same table as core.hdf5.write takes it.
 local function group(t, path)
-  local out, attributes, plain = {}, {}, {}
+  local out, attributes, plain, names = {}, {}, {}, {}
   for key, v in pairs(t) do
     local name = item_name(key, path)
+    if names[name] then
+      check.fail("INVALID", "neap.save: %s has both the key %s and the string %q, which are one name in the file", path,
+                 name, name)
+    end
+    names[name] = true
     if check.is_tensor(v) then
       out[name] = v
     elseif type(v) == "table" and not getmetatable(v) and holds_tensors(v, {}) then
