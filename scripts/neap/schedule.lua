@@ -187,6 +187,18 @@ function Schedule:observe(v)
   apply(self)
 end
 
+--- The state after an update of so many samples, and after `v` was shown at an epoch's end.
+---@param samples integer
+---@param v? number
+---@return table
+function Schedule:state_after(samples, v)
+  local after = setmetatable({progress = self:state()}, {__index = self})
+  local p = after.progress
+  p.updates, p.samples = p.updates + 1, p.samples + samples
+  if v and self.observe_value and not self.metric then self.observe_value(after, v) end
+  return p
+end
+
 --- The rates in force, of groups with rates of their own in turn and then the optimizer's.
 ---@return number[]
 function Schedule:rates()

@@ -149,6 +149,29 @@ describe("A loader", function()
     for i, k in ipairs(sorted(seen)) do assert.equal(i, k) end
   end)
 
+  it("looks at the next batch without taking it", function()
+    local loader = data.loader {dataset = numbers(3), batch_size = 2}
+    assert.same({1, 2}, loader:peek().indices)
+    assert.same({1, 2}, loader:next().indices)
+    assert.same({3}, loader:peek().indices)
+    loader:next()
+    assert.is_nil(loader:peek())
+    assert.same({epoch = 1, position = 3, batch_size = 2, seed = 0}, loader:state())
+  end)
+
+  it("knows better than a transform where a batch lies", function()
+    local function lie(batch)
+      batch.size, batch.position, batch.epoch, batch.indices = 7, 100, 9, {}
+    end
+    for _, transform in ipairs {lie, function(batch) lie(batch) return {x = batch.x, size = 7} end} do
+      local loader = data.loader {dataset = numbers(5), batch_size = 2, transform = transform}
+      loader:next()
+      local batch = loader:next()
+      assert.same({2, 2, 1, {3, 4}}, {batch.size, batch.position, batch.epoch, batch.indices})
+      assert.equal(4, loader:state().position)
+    end
+  end)
+
   it("takes a batch again that was put back, in another size", function()
     local loader = data.loader {dataset = numbers(6), batch_size = 4}
     local batch = loader:next()
@@ -205,6 +228,25 @@ describe("A loader", function()
 end)
 
 describe("neap.save", function()
+  --- A table in tables, `depth` of them, with v in the innermost.
+  local function nested(depth, v)
+    for _ = 1, depth do v = {x = v} end
+    return v
+  end
+
+  it("refuses what could not be loaded again, and writes nothing then", function()
+    local path = expect.path()
+    assert(neap.save(path, {deep = nested(98, 1)}))
+    assert.same({deep = nested(98, 1)}, neap.load(path))
+    expect.fails("INVALID", {"nested deeper"}, neap.save, path, {deep = nested(99, {})})
+    expect.fails("INVALID", {"nested deeper"}, neap.save, path, nested(66, neap.ones(1)))
+    assert.same({deep = nested(98, 1)}, neap.load(path))
+    assert.is_nil((neap.save(path, nested(65, neap.ones(1)))))
+    assert.same({deep = nested(98, 1)}, neap.load(path))
+    assert(neap.save(path, nested(64, neap.ones(1))))
+    assert(neap.load(path))
+  end)
+
   after_each(expect.remove_files)
 
   it("brings back tensors, nested tables and plain values", function()
@@ -237,6 +279,9 @@ describe("neap.save", function()
     expect.fails("INVALID", {"fn", "function"}, neap.save, expect.path(), {fn = print})
     expect.fails("INVALID", {"a/b"}, neap.save, expect.path(), {["a/b"] = 1})
     expect.fails("INVALID", {"path", "nil"}, neap.save, nil, {})
+    local one = neap.ones(1)
+    expect.fails("INVALID", {"the key 1", '"1"'}, neap.save, expect.path(), {[1] = one, ["1"] = one})
+    expect.fails("INVALID", {"the table.a", '"2"'}, neap.save, expect.path(), {a = {one, 1, ["2"] = true}})
   end)
 end)
 

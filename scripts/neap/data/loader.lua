@@ -58,61 +58,90 @@ local function order(self)
   return self.order
 end
 
-local function take_indices(self, count)
+local function take_indices(self, position, count)
   local indices = {}
   if not self.shuffle then
-    for i = 1, count do indices[i] = self.position + i end
+    for i = 1, count do indices[i] = position + i end
     return indices
   end
-  return table.move(order(self), self.position + 1, self.position + count, 1, indices)
+  return table.move(order(self), position + 1, position + count, 1, indices)
 end
 
---- Samples of the next batch; 0 at the end of the epoch.
-local function next_size(self)
-  local left = self.dataset.size - self.position
+--- Samples of the batch at a position; 0 at the end of the epoch.
+local function size_at(self, position)
+  local left = self.dataset.size - position
   if self.drop_last and left < self.batch_size then return 0 end
-  return math.min(left, self.batch_size)
+  return math.max(0, math.min(left, self.batch_size))
 end
 
-local function fetch(self, count)
-  local indices = take_indices(self, count)
+--- Where a batch lies is for the loader to say, whatever a transform writes there.
+local function fetch(self, position, count)
+  local indices = take_indices(self, position, count)
   local batch = self.dataset:fetch(indices)
-  batch.size, batch.indices, batch.epoch, batch.position = count, indices, self.epoch_number, self.position
+  batch.size, batch.indices, batch.epoch, batch.position = count, indices, self.epoch_number, position
   if not self.transform then return batch end
   local changed = self.transform(batch)
-  if changed == nil or changed == batch then return batch end
+  if changed == nil then changed = batch end
   check.value("data.loader", "what transform returned", changed, {kind = "table"})
-  changed.size, changed.indices, changed.epoch, changed.position = count, indices, batch.epoch, batch.position
+  changed.size, changed.indices, changed.epoch, changed.position = count, indices, self.epoch_number, position
   return changed
 end
 
 --- Whether the epoch has no further batch.
 ---@return boolean
 function Loader:is_exhausted()
-  return next_size(self) == 0
+  return size_at(self, self.position) == 0
+end
+
+--- The next batch, without taking it: the place stays. nil at the end of the epoch.
+---@return neap.Batch?
+function Loader:peek()
+  local count = size_at(self, self.position)
+  return count > 0 and fetch(self, self.position, count) or nil
 end
 
 --- The next batch; nil once at the end of each epoch.
 ---@return neap.Batch?
 function Loader:next()
-  local count = next_size(self)
-  if count == 0 then
+  local batch = self:peek()
+  if batch then
+    self.position = batch.position + batch.size
+  else
     self.epoch_number, self.position = self.epoch_number + 1, 0
-    return nil
   end
-  local batch = fetch(self, count)
-  self.position = self.position + count
   return batch
+end
+
+--- Where the loader will be once a batch of it has been used: the place after it, or the next epoch's beginning.
+---@param batch neap.Batch
+---@return integer epoch, integer position
+function Loader:place_after(batch)
+  local position = batch.position + batch.size
+  if size_at(self, position) == 0 then return batch.epoch + 1, 0 end
+  return batch.epoch, position
+end
+
+--- Goes to a place in the order of the samples.
+---@param epoch integer
+---@param position integer samples of the epoch before it
+function Loader:go_to(epoch, position)
+  self.epoch_number, self.position = epoch, position
 end
 
 --- The first `count` samples of this epoch's order, for whoever wants to see their shapes; the place stays.
 ---@param count integer
 ---@return neap.Batch
 function Loader:sample(count)
-  local position = self.position
-  local _ <close> = check.finally(function() self.position = position end)
-  self.position = 0
-  return fetch(self, count)
+  return fetch(self, 0, count)
+end
+
+--- A loader over the same samples that begins at the first epoch; this one's place stays.
+---@return neap.Loader
+function Loader:from_start()
+  local copy = setmetatable({}, Loader)
+  for name, v in pairs(self) do copy[name] = v end
+  copy.epoch_number, copy.position, copy.resumed = 1, 0, nil
+  return copy
 end
 
 --- Iterates over the batches of epoch n, from its beginning; after load_state, from where that was.
@@ -157,9 +186,10 @@ function Loader:state()
   return {epoch = self.epoch_number, position = self.position, batch_size = self.batch_size, seed = self.seed}
 end
 
---- Goes to a place that state() gave.
+--- Raises unless a state is one of a loader over as many samples; returns its fields.
 ---@param saved table
-function Loader:load_state(saved)
+---@return table
+function Loader:check_state(saved)
   check.value("loader:load_state", "the state", saved, {kind = "table"})
   local what, min = "loader:load_state", {epoch = 1, position = 0, batch_size = 1, seed = math.mininteger}
   local new = {}
@@ -169,6 +199,13 @@ function Loader:load_state(saved)
   if new.position > self.dataset.size then
     check.fail("RANGE", "%s: position is %d but the dataset has %d samples", what, new.position, self.dataset.size)
   end
+  return new
+end
+
+--- Goes to a place that state() gave.
+---@param saved table
+function Loader:load_state(saved)
+  local new = self:check_state(saved)
   if new.seed ~= self.seed then self.order_of = nil end
   self.epoch_number, self.position, self.batch_size, self.seed = new.epoch, new.position, new.batch_size, new.seed
   self.resumed = true

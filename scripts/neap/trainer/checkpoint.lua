@@ -4,6 +4,7 @@ local core = require "neap.core"
 local check = require "neap.check"
 local json = require "neap.json"
 local module = require "neap.nn.module"
+local progress = require "neap.trainer.progress"
 
 local M = {}
 
@@ -29,11 +30,11 @@ local function state_group(trainer)
   local seed, position, updates, draws = core.random_state()
   local attributes = {
     version = VERSION, neap = core.version, device = core.device(), step = trainer.steps_done,
-    epoch = trainer.epochs_done, loader = json.encode(trainer.cursor, "the loader's state"), seed = seed,
+    epoch = trainer.epochs_done, loader = json.encode(trainer.loader:state(), "the loader's state"), seed = seed,
+    epoch_samples = trainer.meter.samples, epoch_loss = trainer.meter.sum, -- whose mean a schedule may watch
     random_position = position, updates = updates, draws = draws, user = json.encode(trainer.state, "trainer.state"),
   }
-  local plan = trainer.update:plan()
-  if plan and plan.micro_batch < plan.batch then attributes.micro_batch = plan.micro_batch end
+  attributes.micro_batch = trainer.update:micro_batch()
   attributes.best = trainer.saver.best_value
   if trainer.schedule then attributes.schedule = json.encode(trainer.schedule:state(), "the schedule's state") end
   return {attributes = attributes}
@@ -60,14 +61,26 @@ local function attributes(file, path, group)
   return found
 end
 
+local count = {kind = "integer", min = 0}
+
+local numbers = {
+  step = count, epoch = count, seed = {kind = "integer"}, random_position = count, updates = count, draws = count,
+  micro_batch = {kind = "integer", min = 1, optional = true}, best = {kind = "number", optional = true},
+  epoch_samples = {kind = "integer", min = 0, optional = true},
+}
+
 local function read_state(file, path)
   local a = attributes(file, path, "state")
   if math.type(a.version) ~= "integer" or a.version > VERSION then
     check.fail("UNSUPPORTED", "%s: the checkpoint has version %s, this build reads up to %d", path,
                tostring(a.version), VERSION)
   end
-  for _, name in ipairs {"step", "epoch", "seed", "random_position", "updates", "draws"} do
-    check.value(path, "state/" .. name, a[name], {kind = "integer"})
+  for name, spec in pairs(numbers) do
+    if a[name] ~= nil or not spec.optional then check.value(path, "state/" .. name, a[name], spec) end
+  end
+  -- Not a number is a loss, too.
+  if a.epoch_loss ~= nil and type(a.epoch_loss) ~= "number" then
+    check.fail("INVALID", "%s: state/epoch_loss is %s, expected a number", path, check.describe(a.epoch_loss))
   end
   for _, name in ipairs {"loader", "user"} do
     a[name] = json.decode(check.value(path, "state/" .. name, a[name], {kind = "string"}))
@@ -119,27 +132,48 @@ local function put_state(trainer, a)
   trainer.loader:load_state(a.loader)
   core.random_state(a.seed, a.random_position, a.updates, a.draws)
   trainer.update:start_with(a.micro_batch)
-  trainer.saver.best_value = a.best
+  trainer.meter = progress.meter(a.epoch_samples, a.epoch_loss)
   if trainer.schedule then trainer.schedule:load_state(a.schedule) end
+  trainer.batch, trainer.unwritten, trainer.owed, trainer.retries = nil, nil, {}, 0
 end
 
---- Puts a trainer where a checkpoint was saved. Shapes and settings are looked at before the first change.
+--- Calls use(tensor, value read) for all values, one in memory at a time.
+local function read_values(values, use)
+  for _, pair in ipairs(values) do
+    local read <close> = pair[1]:read()
+    use(pair[2], read)
+  end
+end
+
+local function put_settings(trainer, settings)
+  local ok, problem = pcall(trainer.optimizer.load_settings, trainer.optimizer, settings)
+  if ok then return end
+  trainer.half_resumed = nil
+  error(problem, 0)
+end
+
+--- Puts a trainer where a checkpoint was saved. Everything is read, values with their checksums, and looked at
+--- before the first change. What can still go wrong after that (the disk, Ctrl-C) leaves a trainer that knows
+--- it is no longer whole.
 ---@param trainer neap.Trainer
 ---@param path string
 ---@return true? ok, table? err
 function M.resume(trainer, path)
+  trainer.update:check_not_asked "trainer:resume"
   local file, err = core.hdf5.open(path)
   if not file then return nil, err end
   local state, settings = read_state(file, path), read_optimizer(file, path, trainer)
   check_schedule(trainer, state, path)
+  trainer.loader:check_state(state.loader)
   local values = find_values(file, trainer)
-  for _, pair in ipairs(values) do
-    local set, tensor = pair[1], pair[2]
-    local read <close> = set:read()
-    tensor:copy_(read)
-  end
-  trainer.optimizer:load_settings(settings)
+  read_values(values, function() end)
+  trainer.half_resumed = path
+  put_settings(trainer, settings) -- all of them or none
+  trainer.update:drop()
+  read_values(values, function(tensor, read) tensor:copy_(read) end)
   put_state(trainer, state)
+  trainer.saver:resumed(trainer, path, state.best)
+  trainer.half_resumed = nil
   return true
 end
 
@@ -184,8 +218,15 @@ local function must(ok, err)
   if not ok then error(err, 0) end
 end
 
+--- Older files move out of the way, but not a device, a folder or a pipe that a path names by mistake.
+local function check_place(path)
+  local file, err = core.hdf5.open(path)
+  if file then file:close() elseif err.code == "INVALID" then error(err, 0) end
+end
+
 --- The new file is whole before the older ones move: path, path.1, path.2, ...
 local function save_kept(self, trainer)
+  check_place(self.path)
   -- A host may give its scripts no os library; then there is one file.
   if self.keep == 1 or not os then
     must(trainer:save(self.path))
@@ -200,6 +241,12 @@ local function save_kept(self, trainer)
     trainer:note("checkpoint", {path = self.path})
   end
   self.saved_at = trainer.steps_done
+end
+
+--- The file at the saver's own path is what the trainer is now; of others that is not known.
+function Saver:resumed(trainer, path, best_value)
+  self.best_value = best_value
+  self.saved_at = path == self.path and trainer.steps_done or nil
 end
 
 --- After a commit; `epoch_ended` tells whether it was an epoch's last.

@@ -92,7 +92,7 @@ end
 local function over_loader(trainer, loader, metrics)
   local sums, count = {}, 0
   local run
-  for batch in loader:epoch(1) do
+  for batch in loader:from_start():epoch() do
     local inputs = fields(trainer, batch)
     run = run or program_of(trainer, metrics ~= nil)
     run_piece(run, metrics, sums, inputs, batch.size)
@@ -115,8 +115,8 @@ local function check_metrics(trainer, metrics)
   end
 end
 
---- Means of loss, accuracy and metrics over a loader. Modes and the loader's place are as before, also after
---- an error.
+--- Means of loss, accuracy and metrics over all of a loader, wherever it is. Modes and the loader's place are as
+--- before, also after an error.
 ---@param trainer neap.Trainer
 ---@param loader neap.Loader
 ---@param options? {metrics: table<string, function>}
@@ -124,11 +124,8 @@ end
 function M.run(trainer, loader, options)
   local o = check.options("trainer:evaluate", options, {metrics = {kind = "table"}})
   check_metrics(trainer, o.metrics)
-  local modes, place = trainer.model:modes(), loader:state()
-  local _ <close> = check.finally(function()
-    trainer.model:restore_modes(modes)
-    loader:load_state(place)
-  end)
+  local modes = trainer.model:modes()
+  local _ <close> = check.finally(function() trainer.model:restore_modes(modes) end)
   trainer.model:eval()
   return over_loader(trainer, loader, o.metrics)
 end

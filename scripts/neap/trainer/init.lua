@@ -7,6 +7,7 @@
 local core = require "neap.core"
 local check = require "neap.check"
 local data = require "neap.data"
+local fill = require "neap.nn.fill"
 local module = require "neap.nn.module"
 local negotiate = require "neap.negotiate"
 local optim = require "neap.optim"
@@ -114,7 +115,7 @@ end
 
 local function seed_all(self, seed)
   if not seed then return end
-  core.manual_seed(seed)
+  fill.manual_seed(seed)
   if not self.loader.seed_given then
     local place = self.loader:state()
     place.seed = seed
@@ -133,7 +134,8 @@ function M.new(options)
   check_parts(o)
   local self = setmetatable({
     model = o.model, optimizer = o.optimizer, loader = o.loader, user_loss = o.loss, user_step = o.step,
-    state = {}, events = {}, handlers = {}, steps_done = 0, epochs_done = 0, retries = 0, progress = o.progress,
+    state = {}, events = {}, handlers = {}, owed = {}, steps_done = 0, epochs_done = 0, retries = 0,
+    progress = o.progress,
   }, Trainer)
   seed_all(self, o.seed)
   self.saver = checkpoint.new(o.checkpoint)
@@ -145,7 +147,6 @@ function M.new(options)
     clip_norm = o.clip_norm, clip_value = o.clip_value, precision = o.precision,
   }
   self.update.on_oom = function(oom, act) self:note_oom(oom, act) end
-  self.cursor = self.loader:state()
   self.meter = progress.meter()
   return self
 end
@@ -190,6 +191,70 @@ function Trainer:note_oom(oom, act)
   })
 end
 
+-- The ledger -------------------------------------------------------------------------------------------
+-- What is counted at a commit: steps, epochs, the loader's place, the schedule, the mean of the epoch. An error may
+-- come at any line of a script (Ctrl-C, a deadline), so the ledger's new values are made first and written then,
+-- which may be done twice; events are told after that. A batch is only looked at until it is counted.
+
+--- The ledger after the update in hand was committed by `run`.
+local function ledger_after(self, run, loss)
+  local batch, meter = self.batch, self.meter
+  local epoch, position = self.loader:place_after(batch)
+  local ends = epoch > batch.epoch
+  local samples, sum = meter:with(batch.size, loss)
+  local owed = {{name = "step", fields = {loss = loss, size = batch.size}}}
+  if ends then owed[2] = {name = "epoch", fields = {loss = sum / samples, samples_per_second = meter:rate(samples)}} end
+  owed[#owed + 1] = {save = true, ends = ends}
+  return {
+    run = run, loss = loss, steps = self.steps_done + 1, epochs = self.epochs_done + (ends and 1 or 0),
+    epoch = epoch, position = position, samples = samples, sum = sum, ends = ends, owed = owed,
+    schedule = self.schedule and self.schedule:state_after(batch.size, ends and sum / samples or nil),
+  }
+end
+
+local function write_ledger(self, after)
+  self.steps_done, self.epochs_done, self.loss = after.steps, after.epochs, after.loss
+  self.loader:go_to(after.epoch, after.position)
+  self.meter:put(after.samples, after.sum, after.ends)
+  if after.schedule then self.schedule:load_state(after.schedule) end
+  self.batch, self.retries, self.counted, self.owed = nil, 0, after.run, after.owed
+end
+
+--- Counts the last commit unless that was done. True when there was one to count.
+local function settle(self)
+  if not self.unwritten then
+    local run, loss = self.update:last_commit()
+    if not run or run == self.counted or not self.batch then return false end
+    self.unwritten = ledger_after(self, run, loss)
+  end
+  write_ledger(self, self.unwritten)
+  self.unwritten = nil
+  return true
+end
+
+--- Tells of what was counted: each once, though a handler may raise an error, or train on itself.
+local function tell(self)
+  while #self.owed > 0 do
+    local item = table.remove(self.owed, 1)
+    if item.save then self.saver:after_step(self, item.ends) else self:note(item.name, item.fields) end
+  end
+end
+
+local function check_whole(self)
+  if self.half_resumed then
+    check.fail("INVALID", "neap.trainer: resuming from %q did not come to its end; resume again before anything else",
+               self.half_resumed)
+  end
+end
+
+--- Catches up with what an error left undone. True when a commit was counted.
+local function catch_up(self)
+  check_whole(self)
+  local counted = settle(self)
+  tell(self)
+  return counted
+end
+
 -- One slice --------------------------------------------------------------------------------------------
 
 local function take_batch(self)
@@ -200,7 +265,7 @@ local function take_batch(self)
   end
   self.meter:start()
   for attempt = 1, math.huge do
-    local ok, batch = pcall(self.loader.next, self.loader)
+    local ok, batch = pcall(self.loader.peek, self.loader)
     if ok then
       self.batch = batch
       return batch
@@ -211,31 +276,9 @@ local function take_batch(self)
   end
 end
 
-local function end_epoch(self)
-  local mean, rate = self.meter:finish_epoch()
-  self.epochs_done = self.epochs_done + 1
-  if self.schedule and not self.schedule.metric then self.schedule:observe(mean) end
-  self:note("epoch", {loss = mean, samples_per_second = rate})
-end
-
-local function committed(self, loss)
-  local batch, ends = self.batch, self.loader:is_exhausted()
-  self.batch, self.retries, self.loss = nil, 0, loss
-  self.steps_done = self.steps_done + 1
-  if ends then self.loader:next() end
-  self.cursor = self.loader:state()
-  self.meter:add(batch.size, loss)
-  if self.schedule then self.schedule:advance(batch.size) end
-  self:note("step", {loss = loss, size = batch.size})
-  if ends then end_epoch(self) end
-  self.saver:after_step(self, ends)
-end
-
 local function change_batch(self, n)
-  if self.batch then self.loader:put_back(self.batch) end
   self.batch = nil
   self.loader:set_batch_size(n)
-  self.cursor = self.loader:state()
 end
 
 local function end_by_policy(self, problem, saved)
@@ -248,8 +291,9 @@ end
 
 local function save_for_policy(self, item)
   local path = item.path or self.saver:emergency_path()
-  local ok, err = self:save(path)
-  if ok then return path end
+  local finished, ok, err = pcall(self.save, self, path)
+  if finished and ok then return path end
+  if not finished then err = ok end
   error(core.error("STOPPED", ("out of memory, and no checkpoint could be saved at %q: %s"):format(path,
     tostring(err)), {exit_code = 3}), 0)
 end
@@ -272,10 +316,11 @@ end
 
 --- Works for about budget_ms on the update in hand. True when it was committed.
 local function advance(self, budget_ms)
+  if catch_up(self) then return true end
   while true do
-    local ok, done, loss = pcall(work, self, budget_ms)
+    local ok, done = pcall(work, self, budget_ms)
     if ok then
-      if done then committed(self, loss) end
+      if done then catch_up(self) end
       return done
     end
     local problem = done
@@ -328,6 +373,7 @@ function Trainer:fit(options)
   self.stopping = false
   local display = progress.new(self, o)
   local _ <close> = check.finally(function() display:close() end)
+  catch_up(self)
   while not reached(self, o) and not self.stopping do
     advance(self, math.huge)
     display:update()
@@ -363,6 +409,8 @@ end
 ---@return true? ok, table? err
 function Trainer:save(path)
   check.value("trainer:save", "the path", path, {kind = "string"})
+  check_whole(self)
+  settle(self)
   local ok, err = checkpoint.save(self, path)
   if not ok then return nil, err end
   self:note("checkpoint", {path = path})
@@ -375,12 +423,8 @@ end
 ---@return true? ok, table? err
 function Trainer:resume(path)
   check.value("trainer:resume", "the path", path, {kind = "string"})
-  self.update:drop()
   local ok, err = checkpoint.resume(self, path)
   if not ok then return nil, err end
-  self.batch, self.retries = nil, 0
-  self.cursor = self.loader:state()
-  self.meter = progress.meter()
   self.journal:write {event = "resume", step = self.steps_done, epoch = self.epochs_done, path = path}
   return true
 end

@@ -18,8 +18,7 @@ function M.open(path)
   if not io then check.fail("UNSUPPORTED", "the journal %q cannot be written: there is no io library here", path) end
   local file, err = io.open(path, "a")
   if not file then check.fail("IO", "the journal cannot be written: %s", err) end
-  file:setvbuf("line")
-  return setmetatable({file = file}, Journal)
+  return setmetatable({file = file, path = path}, Journal)
 end
 
 ---@param event table plain data
@@ -27,7 +26,9 @@ function Journal:write(event)
   if not self.file then return end
   local line = {v = VERSION, clock = core.clock()}
   for key, v in pairs(event) do line[key] = v end
-  self.file:write(json.encode(line, "an event"), "\n")
+  local ok, err = self.file:write(json.encode(line, "an event"), "\n")
+  if ok then ok, err = self.file:flush() end
+  if not ok then check.fail("IO", "a line of the journal %q could not be written: %s", self.path, err) end
 end
 
 return M

@@ -10,30 +10,39 @@ local M = {}
 local Meter = {}
 Meter.__index = Meter
 
---- Mean loss and speed since the epoch began.
-function M.meter()
-  return setmetatable({samples = 0, sum = 0.0}, Meter)
+--- Mean loss and speed since the epoch began; or with samples and the sum of their losses before.
+function M.meter(samples, sum)
+  return setmetatable({samples = samples or 0, sum = sum or 0.0, before = 0}, Meter)
 end
 
 function Meter:start()
-  self.began = self.began or core.clock()
+  if not self.began then self.before, self.began = self.samples, core.clock() end
 end
 
-function Meter:add(size, loss)
-  self.samples, self.sum = self.samples + size, self.sum + loss * size
+--- Samples of the epoch and the sum of their losses with a batch more.
+---@return integer samples, number sum
+function Meter:with(size, loss)
+  return self.samples + size, self.sum + loss * size
+end
+
+--- Samples a second, of those worked on since start().
+function Meter:rate(samples)
+  local elapsed = self.began and core.clock() - self.began or 0
+  return elapsed > 0 and (samples - self.before) / elapsed or 0.0
+end
+
+--- Takes what with() said; `ended`: the epoch is done, and another begins.
+function Meter:put(samples, sum, ended)
+  if ended then
+    self.last_mean, self.last_rate = sum / samples, self:rate(samples)
+    samples, sum, self.began = 0, 0.0, nil
+  end
+  self.samples, self.sum = samples, sum
 end
 
 ---@return number mean, number samples_per_second
 function Meter:read()
-  local elapsed = self.began and core.clock() - self.began or 0
-  return self.samples > 0 and self.sum / self.samples or 0.0, elapsed > 0 and self.samples / elapsed or 0.0
-end
-
-function Meter:finish_epoch()
-  local mean, rate = self:read()
-  self.last_mean, self.last_rate = mean, rate
-  self.samples, self.sum, self.began = 0, 0.0, nil
-  return mean, rate
+  return self.samples > 0 and self.sum / self.samples or 0.0, self:rate(self.samples)
 end
 
 -- Display ----------------------------------------------------------------------------------------------
