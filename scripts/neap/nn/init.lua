@@ -11,6 +11,7 @@ local layers = require "neap.nn.layers"
 local activations = require "neap.nn.activations"
 local containers = require "neap.nn.containers"
 local initializers = require "neap.nn.initializers"
+local losses = require "neap.nn.losses"
 local norm = require "neap.nn.norm"
 local attention = require "neap.nn.attention"
 local rnn = require "neap.nn.rnn"
@@ -21,7 +22,7 @@ local M = {
   module = module.module, parameter = module.parameter, buffer = module.buffer,
   is_module = module.is_module, is_training = module.is_training, init = initializers.functions,
 }
-for _, list in ipairs {layers, activations, containers, norm, attention, rnn} do
+for _, list in ipairs {layers, activations, containers, norm, attention, rnn, losses} do
   for name, constructor in pairs(list) do M[name] = constructor end
 end
 
