@@ -41,9 +41,9 @@ static neap_id build(neap_graph *g, const neap_lua_call *c) {
 }
 
 static neap_status run(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_call *c, neap_lua_tensor *const *out,
-                       neap_error *err) {
+                       uint32_t n, neap_error *err) {
   neap_program *program;
-  void *data[NEAP_MAX_OUT];
+  void *data[NEAP_MAX_OUT] = {NULL};
   const void *few[NEAP_FEW_INPUTS], **in = few;
   if (c->n_in > NEAP_FEW_INPUTS) in = neap__zone_alloc(&g->zone, c->n_in * sizeof *in);
   if (!in) return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for %u inputs", c->n_in);
@@ -51,7 +51,7 @@ static neap_status run(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_
   if (st != NEAP_OK) return st;
   for (uint32_t i = 0, input = 0; i < c->n_in; i++)
     if (c->in[i].t) in[input++] = neap__tensor_data(&c->in[i].t->t);
-  for (uint32_t i = 0; i < g->n_outputs; i++) data[i] = neap__tensor_data(&out[i]->t);
+  for (uint32_t i = 0; i < n; i++) data[i] = neap__tensor_data(&out[i]->t);
   return NEAP_CALL(s, L, neap__program_run(program, in, data, err));
 }
 
@@ -72,7 +72,7 @@ static neap_status make_result(neap_lua *s, lua_State *L, neap_graph *g, neap_id
 
 /* The outputs are made before the program is looked up: making them may free cached ones. */
 static neap_status compute(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_call *c, neap_lua_tensor **out,
-                           neap_error *err) {
+                           uint32_t n, neap_error *err) {
   neap_id v = build(g, c);
   if (g->error.status != NEAP_OK) return *err = g->error, err->status;
   neap_desc d = *neap__desc_of(g, v);
@@ -82,11 +82,11 @@ static neap_status compute(neap_lua *s, lua_State *L, neap_graph *g, const neap_
     out[0]->view = true;
     return NEAP_OK;
   }
-  for (uint32_t i = 0; i < results_of(c->op); i++) {
+  for (uint32_t i = 0; i < n; i++) {
     neap_status st = make_result(s, L, g, result_at(g, v, i), out[i], err);
     if (st != NEAP_OK) return st;
   }
-  return run(s, L, g, c, out, err);
+  return run(s, L, g, c, out, n, err);
 }
 
 /* narrow and select on the outermost dimension are views; where they cannot be, the op itself tells why. */
@@ -127,11 +127,12 @@ static void apply_now(lua_State *L, neap_lua *s, neap_lua_call *c) {
   if ((c->op == &neap__op_narrow || c->op == &neap__op_select) && push_slice(L, s, c)) return;
   /* The result's size is not known yet; most are as large as the largest input. */
   neap__lua_grew(L, s, input_bytes(c));
-  neap_lua_tensor *out[NEAP_MAX_OUT];
-  for (uint32_t i = 0; i < results_of(c->op); i++) out[i] = neap__push_tensor(L, s);
+  const uint32_t n = results_of(c->op);
+  neap_lua_tensor *out[NEAP_MAX_OUT] = {NULL};
+  for (uint32_t i = 0; i < n; i++) out[i] = neap__push_tensor(L, s);
   check_open(L, c);
   neap_graph *g = neap__graph_create(&s->ctx->host);
-  neap_status st = g ? compute(s, L, g, c, out, &err)
+  neap_status st = g ? compute(s, L, g, c, out, n, &err)
                      : neap__fail(&err, NEAP_NOMEM, "the host allocator refused memory for a graph");
   neap__graph_drop(g);
   if (st == NEAP_OK) return;

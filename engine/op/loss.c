@@ -42,7 +42,7 @@ static neap_id log_of(neap_graph *g, neap_id p) {
 
 static neap_id binary_cross_entropy(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in,
                                     const neap_opt *opt) {
-  neap_id in[3];
+  neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
   if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
   const neap_id yes = MUL(in[1], log_of(g, in[0])), no = MUL(SUB(K(1), in[1]), log_of(g, SUB(K(1), in[0])));
   return neap__reduce_loss(g, NEG(ADD(yes, no)), opt[0].v.i);
@@ -50,7 +50,7 @@ static neap_id binary_cross_entropy(neap_graph *g, const neap_op *op, const neap
 
 /* A target of 0 adds 0: its logarithm is taken of the smallest normal number. */
 static neap_id kl_div(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
-  neap_id in[3];
+  neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
   if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
   const bool logs = opt[1].v.i != 0;
   const neap_id target = logs ? EXP(in[1]) : in[1], log_target = logs ? in[1] : LOG(MAX(in[1], 0x1p-126));
@@ -90,7 +90,7 @@ const neap_op neap__op_kl_div = {
 /* --- likelihoods --- */
 
 static neap_id poisson(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
-  neap_id in[3];
+  neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
   if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
   const bool logs = opt[1].v.i != 0;
   const neap_id rate = logs ? EXP(in[0]) : in[0], log_rate = logs ? in[0] : LOG(ADD(in[0], K(opt[2].v.f)));
@@ -98,7 +98,7 @@ static neap_id poisson(neap_graph *g, const neap_op *op, const neap_id *given, u
 }
 
 static neap_id gaussian(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
-  neap_id in[3];
+  neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
   if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
   const neap_id var = MAX(in[2], opt[2].v.f), off = neap__build1(g, &neap__op_square, SUB(in[0], in[1]));
   neap_id loss = neap__scale(g, ADD(LOG(var), DIV(off, var)), 0.5);
@@ -150,7 +150,7 @@ static neap_id cosine(neap_graph *g, const neap_op *op, const neap_id *given, ui
   neap_opt dim = opt[0];
   char at[96], bt[96];
   neap_error err;
-  neap_id in[3];
+  neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
   if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
   if (!neap__shape_equal(&a, &b) || a.ndim == 0)
     return neap__graph_fail(g, op, NEAP_SHAPE, "inputs %s and %s, expected two of one shape",

@@ -21,7 +21,7 @@ static neap_status check_gates(const neap_infer *x, int64_t k, int64_t kw) {
     return neap__fail(x->err, NEAP_SHAPE, "weight %s, expected [%lld width, width]", wt, (long long)kw);
   if (g->ndim != 3 || g->dim[2] != k * w->dim[1])
     return neap__fail(x->err, NEAP_SHAPE, "gates %s, expected [batch, steps, %lld] for weight %s", gt,
-                      (long long)(k * w->dim[1]), wt);
+                      (long long)k * (long long)w->dim[1], wt);
   return g->dim[1] > 0 ? NEAP_OK : neap__fail(x->err, NEAP_SHAPE, "gates %s have no steps, expected one or more", gt);
 }
 
