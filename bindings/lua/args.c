@@ -66,7 +66,14 @@ const char *neap__arg_string(lua_State *L, int index, const char *function, cons
   if (lua_type(L, index) != LUA_TSTRING)
     neap__lua_fail(L, NEAP_INVALID, function, "%s is %s, expected a string", what,
                    neap__describe(L, index, text, sizeof text));
-  return lua_tolstring(L, index, size);
+  size_t n;
+  const char *s = lua_tolstring(L, index, &n);
+  /* Who does not ask for the size reads up to the first zero. */
+  if (!size && strlen(s) != n)
+    neap__lua_fail(L, NEAP_INVALID, function, "%s is '%.40s' and goes on after a zero byte, which cannot be in it",
+                   what, s);
+  if (size) *size = n;
+  return s;
 }
 
 void neap__arg_table(lua_State *L, int index, const char *function, const char *what) {

@@ -175,12 +175,18 @@ void neap__inputs_release(neap_lua_inputs *in) {
   }
 }
 
-/* The table at index holds, for each input, a 1-based dimension or false. */
+/* The table at index holds, for each input, a dimension (1-based, or negative from the end) or false. */
 static int32_t batch_dim(lua_State *L, int index, const char *function, const neap_graph *g, uint32_t i) {
   const neap_shape *s = &neap__desc_of(g, g->inputs[i])->shape;
-  int64_t dim = -1;
+  int64_t dim;
   if (lua_rawgeti(L, index, (lua_Integer)i + 1) != LUA_TNIL && !(lua_isboolean(L, -1) && !lua_toboolean(L, -1)))
-    dim = neap__arg_integer(L, lua_gettop(L), function, "an entry of `batch_dims`", 1, s->ndim) - 1;
+    dim = neap__arg_integer(L, lua_gettop(L), function, "an entry of `batch_dims`", -s->ndim, s->ndim);
+  else
+    dim = 0;
+  if (dim == 0 && lua_isnumber(L, -1))
+    neap__lua_fail(L, NEAP_RANGE, function, "an entry of `batch_dims` is 0, expected 1 to %d or -1 to %d", (int)s->ndim,
+                   (int)-s->ndim);
+  dim += dim < 0 ? s->ndim : -1; /* 0, for none, becomes -1 */
   lua_pop(L, 1);
   return (int32_t)dim;
 }

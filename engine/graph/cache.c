@@ -82,8 +82,8 @@ static bool same_value(const neap_value *a, const neap_value *b) {
 }
 
 static bool same_node(const neap_node *a, const neap_node *b) {
-  return a->op == b->op && a->salt == b->salt && a->n_in == b->n_in && !memcmp(a->in, b->in, a->n_in * sizeof *a->in) &&
-         same_options(a->opt, b->opt);
+  return a->op == b->op && a->called == b->called && a->salt == b->salt && a->n_in == b->n_in &&
+         !memcmp(a->in, b->in, a->n_in * sizeof *a->in) && same_options(a->opt, b->opt);
 }
 
 static bool same_graph(const neap_graph *a, const neap_graph *b) {
@@ -107,10 +107,11 @@ static neap_graph *copy_graph(neap_host *h, const neap_graph *g) {
   c->n_inputs = g->n_inputs;
   c->outputs = neap__zone_copy(&c->zone, g->outputs, g->n_outputs * sizeof *g->outputs);
   c->n_outputs = g->n_outputs;
+  c->capture_ids = neap__zone_copy(&c->zone, g->capture_ids, g->n_captures * sizeof *g->capture_ids);
   c->captures = neap__zone_alloc(&c->zone, g->n_captures * sizeof *g->captures);
   c->nodes = neap__zone_alloc(&c->zone, g->n_nodes * sizeof(neap_node *));
   bool ok = (c->values || !g->n_values) && (c->inputs || !g->n_inputs) && (c->outputs || !g->n_outputs) &&
-            (c->captures || !g->n_captures) && (c->nodes || !g->n_nodes);
+            ((c->captures && c->capture_ids) || !g->n_captures) && (c->nodes || !g->n_nodes);
   for (uint32_t k = 0; ok && k < g->n_nodes; k++) {
     neap_node *n = neap__zone_copy(&c->zone, g->nodes[k], sizeof *n);
     if (n) n->in = neap__zone_copy(&c->zone, n->in, (n->n_in ? n->n_in : 1u) * sizeof *n->in);

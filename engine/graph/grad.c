@@ -58,7 +58,9 @@ static void back(grads *s, const neap_node *node) {
     return;
   }
   for (uint32_t i = 0; i < node->n_in; i++) gin[i] = NEAP_NONE;
+  s->g->called = node->called;
   op->grad(s->g, node, gout, gin, need);
+  s->g->called = NULL;
   for (uint32_t i = 0; i < node->n_in; i++)
     if (wants(s, node, i)) add_to(s, node->in[i], gin[i]);
 }

@@ -62,7 +62,7 @@ static neap_step *new_step(neap_program *p, uint32_t n_in, uint32_t n_out) {
   s->n_in = n_in;
   s->n_out = n_out;
   s->node = NEAP_NONE;
-  s->path = s->where = "";
+  s->called = s->path = s->where = "";
   s->in = neap__zone_alloc(&p->zone, (n_in + n_out + 1) * sizeof *s->in);
   if (!s->in) return NULL;
   s->out = s->in + n_in;
@@ -135,6 +135,7 @@ static uint32_t in_layout(neap_lowering *l, uint32_t v, neap_layout layout) {
   neap_step *s = copy == NEAP_NONE ? NULL : new_step(p, 1, 1);
   if (!s) return NEAP_NONE;
   s->op = &neap__op_copy;
+  s->called = s->op->name;
   s->opt = p->no_options;
   s->in[0] = v;
   s->out[0] = copy;
@@ -239,6 +240,7 @@ static neap_status add_step(neap_lowering *l, const neap_node *n, const uint32_t
   s->op = n->op;
   s->opt = n->opt;
   s->node = n->index;
+  s->called = n->called;
   s->path = n->path;
   s->where = n->where;
   s->salt = n->salt;
@@ -317,6 +319,7 @@ static neap_status lower_output(neap_lowering *l, uint32_t output) {
   neap_step *s = copy == NEAP_NONE ? NULL : new_step(p, 1, 1);
   if (!s) return neap__plan_nomem(l->err);
   s->op = &neap__op_copy;
+  s->called = s->op->name;
   s->opt = p->no_options;
   s->in[0] = v;
   s->out[0] = copy;

@@ -60,7 +60,7 @@ typedef struct neap_pvalue {
 typedef struct neap_step {
   const neap_op *op;
   const neap_opt *opt;
-  const char *path, *where;
+  const char *called, *path, *where;
   uint32_t node; /* in the graph, or NEAP_NONE for copies */
   uint32_t n_in, n_out;
   uint32_t *in, *out; /* plan values */

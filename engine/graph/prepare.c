@@ -5,7 +5,7 @@
 
 static neap_status complete(const neap_step *s, neap_status st, neap_error *err) {
   if (!err) return st;
-  if (!err->op[0]) strncpy(err->op, s->op->name, sizeof err->op - 1);
+  if (!err->op[0]) strncpy(err->op, s->called, sizeof err->op - 1);
   if (!err->where[0]) strncpy(err->where, s->where, sizeof err->where - 1);
   return st;
 }

@@ -67,6 +67,9 @@ typedef struct neap_run {
   neap_fault fault;
 } neap_run;
 
+/* NEAP_CLOSED, naming who uses it, when one of the graph's captured tensors was closed. */
+neap_status neap__captures_open(const neap_graph *g, const neap_tensor *captures, neap_error *err);
+
 /* Takes the arena. Errors: NEAP_OOM, NEAP_BUSY, NEAP_CLOSED (a captured tensor was closed). */
 neap_status neap__run_begin(neap_run *r, neap_program *p, neap_arena *a, const void *const *inputs,
                             void *const *outputs, neap_error *err);

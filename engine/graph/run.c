@@ -5,10 +5,28 @@
 
 #include "graph/plan.h"
 
-static neap_status check_captures(const neap_program *p, neap_error *err) {
-  for (uint32_t i = 0; i < p->graph->n_captures; i++)
-    if (!p->captures[i].storage || p->captures[i].storage->closed)
-      return neap__fail(err, NEAP_CLOSED, "a tensor that this program uses (capture %u) was closed", i + 1);
+/* Told in terms of the first node that uses it. */
+static neap_status closed(const neap_graph *g, neap_id capture, neap_error *err) {
+  const neap_desc *d = neap__desc_of(g, capture);
+  char shape[96];
+  neap__shape_text(&d->shape, shape, sizeof shape);
+  for (uint32_t k = 0; k < g->n_nodes; k++) {
+    const neap_node *n = g->nodes[k];
+    uint32_t i = 0;
+    while (i < n->n_in && n->in[i] != capture) i++;
+    if (i == n->n_in) continue;
+    neap__fail(err, NEAP_CLOSED, "the tensor from outside that it takes (%s %s) was closed", neap__dtype_name(d->dtype),
+               shape);
+    if (err) snprintf(err->op, sizeof err->op, "%s", n->called);
+    if (err) snprintf(err->where, sizeof err->where, "%s", n->where);
+    return NEAP_CLOSED;
+  }
+  return neap__fail(err, NEAP_CLOSED, "a tensor from outside (%s %s) was closed", neap__dtype_name(d->dtype), shape);
+}
+
+neap_status neap__captures_open(const neap_graph *g, const neap_tensor *captures, neap_error *err) {
+  for (uint32_t i = 0; i < g->n_captures; i++)
+    if (!captures[i].storage || captures[i].storage->closed) return closed(g, g->capture_ids[i], err);
   return NEAP_OK;
 }
 
@@ -45,7 +63,7 @@ static neap_status write_constants(neap_run *r, neap_error *err) {
 
 neap_status neap__run_begin(neap_run *r, neap_program *p, neap_arena *a, const void *const *inputs,
                             void *const *outputs, neap_error *err) {
-  neap_status s = check_captures(p, err);
+  neap_status s = neap__captures_open(p->graph, p->captures, err);
   if (s != NEAP_OK) return s;
   memset(r, 0, sizeof *r);
   s = neap__arena_take(a, r, p->arena_bytes, err);
@@ -123,7 +141,7 @@ static void advance(neap_run *r) {
 }
 
 static neap_status complete(const neap_step *s, neap_status st, neap_error *err) {
-  if (err && !err->op[0]) snprintf(err->op, sizeof err->op, "%s", s->op->name);
+  if (err && !err->op[0]) snprintf(err->op, sizeof err->op, "%s", s->called);
   if (err && !err->where[0]) snprintf(err->where, sizeof err->where, "%s", s->where);
   return st;
 }

@@ -18,6 +18,7 @@
 #include "base/env.h"
 #include "bindings/lua/open.h"
 #include "host/main.h"
+#include "io/hdf5.h"
 #include "neap.h"
 
 enum { EXIT_SCRIPT = 1, EXIT_USAGE = 2 };
@@ -453,6 +454,8 @@ int main(int argc, char **argv) {
     print_usage(stderr);
     return EXIT_USAGE;
   }
+  neap__h5_quiet();
+  signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of the write, which is cleaned up after */
   lua_State *L = luaL_newstate();
   if (L == NULL) {
     neap__main_complain("cannot create state: not enough memory");

@@ -107,10 +107,19 @@ static void remember(const char *line) {
 #endif
 }
 
+/* "=x" is "return x", as in lua. */
+static void take_equals(lua_State *L) {
+  const char *line = lua_tostring(L, 1);
+  if (line[0] != '=') return;
+  lua_pushfstring(L, "return %s", line + 1);
+  lua_replace(L, 1);
+}
+
 /* Leaves the chunk, or a message with the status returned; -1 at the end of the input. */
 static int load_line(lua_State *L) {
   lua_settop(L, 0);
   if (!push_line(L, true)) return -1;
+  take_equals(L);
   int status = load_expression(L) ? LUA_OK : load_statement(L);
   remember(lua_tostring(L, 1));
   lua_remove(L, 1);

@@ -40,7 +40,10 @@ static neap_h5_item *item_new(neap_h5_file *f, neap_h5_item *parent, const char 
 
 static neap_status open_fd(const char *path, int *fd, neap_error *err) {
   struct stat s;
-  *fd = open(path, O_RDONLY | O_CLOEXEC);
+  /* Opening what is no file may block or do something. It is looked at again once it is open. */
+  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode))
+    return neap__h5_fail(err, NEAP_INVALID, path, NULL, "not a regular file");
+  *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*fd < 0)
     return neap__h5_fail(err, errno == ENOENT || errno == ENOTDIR ? NEAP_NOT_FOUND : NEAP_IO, path, NULL,
                          "cannot open: %s", strerror(errno));

@@ -196,6 +196,7 @@ static neap_node *append(neap_graph *g, const neap_op *op, const neap_id *in, ui
   n->n_out = op->n_out;
   n->in = ins;
   memcpy(n->opt, opt, sizeof n->opt);
+  n->called = g->called ? g->called : op->name;
   n->path = g->path;
   n->where = g->where;
   if (op->random) n->salt = salt_of(g, n);
@@ -231,7 +232,10 @@ bool neap__build_n(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t
   neap_status s = neap__opts_complete(op, opts, opt, &err);
   if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message), false;
   if (!op->expand) return build_node(g, op, in, n_in, opt, out);
+  const char *outer = g->called;
+  if (!outer) g->called = op->name;
   out[0] = op->expand(g, op, in, n_in, opt);
+  g->called = outer;
   /* What failed inside a composite is told in the terms the caller used. */
   if (out[0] == NEAP_NONE && g->error.status != NEAP_OK) {
     snprintf(g->error.op, sizeof g->error.op, "%s", op->name);

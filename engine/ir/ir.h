@@ -50,10 +50,11 @@ typedef struct neap_node {
   neap_id *in;
   neap_id out[NEAP_MAX_OUT];
   neap_opt opt[NEAP_MAX_OPTS];
-  uint64_t salt;     /* of random ops: which draw of the module's forward this is; a gradient that repeats the
+  uint64_t salt;      /* of random ops: which draw of the module's forward this is; a gradient that repeats the
                         draw carries the same */
-  const char *path;  /* module path, "" at top level; lives as long as the graph */
-  const char *where; /* "script.lua:12", or "" */
+  const char *called; /* the op as its user named it: the composite's name where one was expanded */
+  const char *path;   /* module path, "" at top level; lives as long as the graph */
+  const char *where;  /* "script.lua:12", or "" */
 } neap_node;
 
 typedef struct neap_graph {
@@ -72,6 +73,7 @@ typedef struct neap_graph {
   neap_id *outputs;
   uint32_t n_outputs, cap_outputs;
   const char *path, *where; /* given to nodes built from now on */
+  const char *called;       /* the composite that is being expanded or differentiated, NULL: none */
 } neap_graph;
 
 neap_graph *neap__graph_create(neap_host *h); /* one reference; NULL when refused */

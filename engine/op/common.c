@@ -28,7 +28,7 @@ neap_status neap__dims_resolve(neap_opt *opt, int32_t ndim, neap_error *err) {
     int32_t dim = 0;
     neap_status s = neap__dim_resolve(opt->v.list[i], ndim, &dim, err);
     if (s != NEAP_OK) return s;
-    if (chosen[dim]) return neap__fail(err, NEAP_INVALID, "dim %lld is given twice", (long long)opt->v.list[i]);
+    if (chosen[dim]) return neap__fail(err, NEAP_INVALID, "dim %d is given twice", (int)dim + 1);
     chosen[dim] = true;
   }
   memset(opt, 0, sizeof *opt);

@@ -11,7 +11,7 @@ static neap_status infer(neap_infer *x) {
     int32_t dim = 0;
     neap_status s = neap__dim_resolve(o->v.list[i], from->ndim, &dim, x->err);
     if (s != NEAP_OK) return s;
-    if (seen[dim]) return neap__fail(x->err, NEAP_INVALID, "dim %lld is given twice", (long long)o->v.list[i]);
+    if (seen[dim]) return neap__fail(x->err, NEAP_INVALID, "dim %d is given twice", (int)dim + 1);
     seen[dim] = true;
     o->v.list[i] = dim;
     x->out[0].shape.dim[i] = from->dim[dim];

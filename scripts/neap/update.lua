@@ -37,7 +37,9 @@ local specs = {
 
 --- An update. Options: loss (a function of the inputs that returns the loss, then other results), optimizer,
 --- policy, grain (samples a slab), clip_norm (of all gradients together), clip_value (of each element, after that),
---- batch_dims (which dimension of each input carries the batch: 1 unless said, false for none), precision.
+--- batch_dims (which dimension of each input carries the batch: 1 unless said,
+--- negative from the end, false for none), precision. Of what a trace of the loss keeps, and which changes of it are
+--- noticed, neap.compile tells.
 ---@param options table
 ---@return neap.Update
 function M.new(options)
@@ -80,7 +82,8 @@ local function batch_size(dims, ...)
   for i = 1, select("#", ...) do
     local d = dims[i]
     if d then
-      return shape_of((select(i, ...)))[d]
+      local shape = shape_of((select(i, ...)))
+      return shape[d < 0 and #shape + 1 + d or d]
     end
   end
   return 1

@@ -74,5 +74,31 @@ expect 2 "needs argument" -e
 [ "$(echo 'print("in")' | "$neap")" = in ] || { echo "stdin without arguments"; failures=$((failures + 1)); }
 [ "$(LUA_INIT='io.write "init "' "$neap" -e 'print(1)')" = "init 1" ] || { echo "LUA_INIT"; failures=$((failures + 1)); }
 [ "$(LUA_INIT='io.write "init "' "$neap" -E -e 'print(1)')" = 1 ] || { echo "-E"; failures=$((failures + 1)); }
+cat >"$dir/damage.lua" <<'LUA'
+local neap = require "neap"
+local path = arg[1]
+assert(neap.save(path, {a = neap.ones(4), b = {c = neap.ones(2, 2)}}))
+local f = assert(io.open(path, "rb"))
+local whole = f:read "a"
+f:close()
+for i = 1, math.min(#whole, 1200) do
+  f = assert(io.open(path, "wb"))
+  f:write(whole:sub(1, i - 1), string.char(whole:byte(i) ~ 0xff), whole:sub(i + 1))
+  f:close()
+  pcall(neap.load, path)
+end
+print "done"
+LUA
+output=$("$neap" "$dir/damage.lua" "$dir/damaged.h5" 2>&1)
+[ "$output" = done ] || { echo "damaged files: $output"; failures=$((failures + 1)); }
+
+# A pipe, since the limit would bind this shell's own output, too.
+output=$( (ulimit -f 1; exec "$neap" -e "n = require 'neap' print(n.save('$dir/big.h5', {a = n.ones(65536)}))" 2>&1) | cat)
+case $output in *"File too large"*) ;; *) echo "a file size limit: $output"; failures=$((failures + 1)) ;; esac
+[ "$(echo "$dir"/big.h5*)" = "$dir/big.h5*" ] || { echo "left behind: $(echo "$dir"/big*)"; failures=$((failures + 1)); }
+
+mkfifo "$dir/fifo"
+expect 0 "not a regular file" -e "print(require('neap').load('$dir/fifo'))"
+printf '=2 + 3\n' | "$neap" -i | grep -q '^> 5$' || { echo "-i: =x"; failures=$((failures + 1)); }
 printf '1 + 1\nfor i = 5, 5 do\nprint(i)\nend\n' | "$neap" -i | grep -q '^> 2$' || { echo "-i"; failures=$((failures + 1)); }
 [ $failures -eq 0 ]

@@ -522,6 +522,21 @@ describe("Bad options of an update", function()
     assert.equal(0, update.optimizer:step_count())
   end)
 
+  it("include dimensions that are not there, but not those counted from the end", function()
+    local w = nn.Linear(3, 1)
+    local function make(dims)
+      return neap.update {
+        loss = function(x) return w(x:transpose {dim0 = 1, dim1 = 2}):mean() end, batch_dims = dims,
+        optimizer = neap.optim.sgd {params = w, lr = 0},
+      }
+    end
+    local update = make {-1}
+    update(neap.ones(3, 8))
+    assert.equal(8, update:plan().batch)
+    expect.fails("RANGE", {"batch_dims", "0"}, make {0}, neap.ones(3, 8))
+    expect.fails("RANGE", {"batch_dims", "-3"}, make {-3}, neap.ones(3, 8))
+  end)
+
   it("include batches that do not agree", function()
     local update = training.update(training.model())
     local x = training.batch(4)
