@@ -268,6 +268,11 @@ void neap__optimizer_unuse(neap_lua_optimizer *o); /* for updates: the last one 
 extern const neap_class neap__update_class;
 bool neap__updates_running(const neap_lua *s);
 void neap__updates_drop(neap_lua *s);
+/* Raises NEAP_BUSY when an unfinished update reads the tensor's storage, or would write to it: a change in the
+ * middle would leave a result that is of neither state. */
+void neap__updates_guard(lua_State *L, const neap_lua_tensor *t, const char *function);
+/* The same for all that the optimizer steps. */
+void neap__updates_guard_step(lua_State *L, const neap_lua_optimizer *o, const char *function);
 double neap__updates_next(const neap_lua *s); /* predicted seconds of the unfinished update's next piece; 0: none is */
 
 /* --- memory.c ---------------------------------------------------------------------------------------- */

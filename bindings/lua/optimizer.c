@@ -227,7 +227,10 @@ static int make_optimizer(lua_State *L) {
 
 static int step_count(lua_State *L) {
   neap_lua_optimizer *o = check(L, "step_count");
-  if (!lua_isnoneornil(L, 2)) o->o->step = neap__arg_integer(L, 2, "step_count", "the count", 0, INT64_MAX);
+  if (!lua_isnoneornil(L, 2)) {
+    neap__updates_guard_step(L, o, "step_count");
+    o->o->step = neap__arg_integer(L, 2, "step_count", "the count", 0, INT64_MAX);
+  }
   lua_pushinteger(L, o->o->step);
   return 1;
 }
@@ -307,6 +310,7 @@ static int apply(lua_State *L) {
   double scale = lua_isnoneornil(L, 3) ? 1 : neap__arg_number(L, 3, "apply", "the scale", -DBL_MAX, DBL_MAX);
   lua_settop(L, 3);
   if (s->trace) neap__lua_fail(L, NEAP_INVALID, "apply", "an optimizer cannot step inside a traced function");
+  neap__updates_guard_step(L, o, "step");
   if (lua_rawlen(L, 2) != o->n)
     neap__lua_fail(L, NEAP_INVALID, "apply", "%zu gradients for %u parameters (false where there is none)",
                    (size_t)lua_rawlen(L, 2), o->n);

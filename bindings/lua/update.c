@@ -80,6 +80,47 @@ void neap__updates_drop(neap_lua *s) {
   }
 }
 
+/* What an unfinished update takes the storage for, or NULL. */
+static const char *use_of(const neap_lua_update *u, const neap_storage *st) {
+  const neap_optimizer *o = u->optimizer->o;
+  for (uint32_t i = 0; i < u->inputs.n; i++)
+    if (u->inputs.held[i] == st) return "an input";
+  for (uint32_t i = 0; i < u->graph->n_captures; i++)
+    if (u->graph->captures[i].storage == st) return st->parameter ? "a parameter" : "a tensor used";
+  for (uint32_t i = 0; i < o->n_moments; i++)
+    if (o->moments[i] == st) return "a moment of the optimizer";
+  return NULL;
+}
+
+static const neap_lua_update *unfinished(const neap_lua *s) {
+  return s->ctx->train.holder ? find_running(s) : NULL; /* who runs holds the arena: the list need not be walked */
+}
+
+void neap__updates_guard(lua_State *L, const neap_lua_tensor *t, const char *function) {
+  const neap_lua_update *u = unfinished(t->base.lua);
+  const char *use = u ? use_of(u, t->t.storage) : NULL;
+  char shape[96];
+  if (use)
+    neap__lua_fail(L, NEAP_BUSY, function,
+                   "the tensor (%s %s) is %s of an unfinished update: finish it or drop() it first",
+                   neap__dtype_name(t->t.dtype), neap__shape_text(&t->t.shape, shape, sizeof shape), use);
+}
+
+void neap__updates_guard_step(lua_State *L, const neap_lua_optimizer *o, const char *function) {
+  const neap_lua_update *u = unfinished(o->base.lua);
+  if (!u) return;
+  bool busy = u->optimizer == o;
+  for (uint32_t i = 0; i < o->o->n_segments && !busy; i++) busy = use_of(u, o->o->segments[i].param) != NULL;
+  if (busy)
+    neap__lua_fail(L, NEAP_BUSY, function,
+                   "the optimizer's parameters belong to an unfinished update: finish it or drop() it first");
+}
+
+static int writable(lua_State *L) {
+  neap__updates_guard(L, neap__concrete_check(L, 1, "writable"), neap__arg_string(L, 2, "writable", "who asks", NULL));
+  return 0;
+}
+
 /* --- making ------------------------------------------------------------------------------------------ */
 
 static neap_status create(neap_lua_update *u, neap_context *ctx, const neap_update_spec *spec, neap_error *err) {
@@ -376,10 +417,8 @@ static int begin(lua_State *L) {
 
 /* What the engine looks at when a run begins may have been closed since. */
 static neap_status check_open(neap_lua_update *u, neap_error *err) {
-  for (uint32_t i = 0; i < u->graph->n_captures; i++)
-    if (u->graph->captures[i].storage->closed)
-      return neap__fail(err, NEAP_CLOSED, "a tensor that the update uses was closed before the update was done");
-  return neap__inputs_refresh(&u->inputs, err);
+  neap_status s = neap__captures_open(u->graph, u->graph->captures, err);
+  return s == NEAP_OK ? neap__inputs_refresh(&u->inputs, err) : s;
 }
 
 /* step(seconds) -> committed, loss, aux...: works for about that long (all the way when left out). */
@@ -465,7 +504,7 @@ void neap__open_update(lua_State *L) {
                                      {"next_seconds", next_seconds},
                                      {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__call", call}, {"__tostring", update_tostring}, {NULL, NULL}};
-  static const luaL_Reg functions[] = {{"update", make_update}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"update", make_update}, {"writable", writable}, {NULL, NULL}};
   neap__class_new(L, &neap__update_class, methods, meta);
   luaL_setfuncs(L, functions, 0);
 }

@@ -96,7 +96,8 @@ function M.value(what, name, v, spec)
   return spec.kind == "integer" and math.tointeger(v) or v
 end
 
---- Raises unless v is a tensor that `target` can take by copy_: open, and of its shape and dtype.
+--- Raises unless v is a tensor that `target` can take by copy_: open, of its shape and dtype, and not in use by an
+--- unfinished update.
 ---@param what string
 ---@param name string
 ---@param v any
@@ -114,6 +115,7 @@ function M.fits(what, name, v, target)
       M.fail("CLOSED", "%s: %s was closed%s", what, name, rawequal(t, target) and " where it would go" or "")
     end
   end
+  core.writable(target, what)
 end
 
 local function sorted_keys(t)

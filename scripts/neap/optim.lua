@@ -474,13 +474,14 @@ end
 --- and none.
 ---@param saved table
 function Optimizer:load_settings(saved)
-  local before = self:settings()
+  local before, handle = self:settings(), self:handle()
+  local count = handle:step_count()
+  handle:step_count(math.tointeger(saved.step)) -- first: it is refused while an update is unfinished
   local ok, problem = pcall(put_settings, self, saved.groups)
-  if not ok then
-    put_settings(self, before)
-    error(problem, 0)
-  end
-  self:handle():step_count(math.tointeger(saved.step))
+  if ok then return end
+  handle:step_count(count)
+  put_settings(self, before)
+  error(problem, 0)
 end
 
 --- Goes back to a state: all of it, or an error and nothing.
