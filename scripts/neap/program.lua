@@ -47,6 +47,12 @@ function Program:nodes(...)
 end
 
 --- Makes a program of a function of tensors and numbers. It is traced once for each signature of inputs.
+---
+--- A trace keeps what it saw. When what it kept has changed, the next call raises and names the variable: numbers,
+--- strings, booleans and functions in local variables outside of fn (and of the functions and methods that it calls),
+--- and the tensors and modules that it used, in such variables, in tables there (two levels deep) and in globals.
+--- A module whose fields, modes or frozen parameters changed is traced anew. Not noticed are numbers and functions
+--- that fn reads from tables or globals, tensors that lie deeper, and what metamethods compute: pass those as inputs.
 ---@param fn function
 ---@param options? {cache: integer} how many signatures are kept
 ---@return neap.Program

@@ -1,6 +1,5 @@
 --- Traced functions: one entry for each signature of inputs, used again only while all that the trace baked
---- in still holds: dtypes and shapes, modes of the modules called, and the numbers, strings and booleans that
---- the functions refer to.
+--- in still holds: dtypes and shapes, modes of the modules used, and what the functions close over.
 local core = require "neap.core"
 local check = require "neap.check"
 local module = require "neap.nn.module"
@@ -21,17 +20,27 @@ function M.trace(fn, what, ...)
   if not check.is_callable(fn) then
     check.fail("INVALID", "%s: got %s, expected a function", what, check.describe(fn))
   end
+  local body = fn
   if type(fn) ~= "function" then
     local object = fn
-    fn = function(...) return object(...) end
+    fn, body = function(...) return object(...) end, getmetatable(object).__call
   end
-  local snapshots = {core.snapshot(fn)}
+  local snapshots = {type(body) == "function" and core.snapshot(body) or nil}
   local calls, graph, n_outputs = module.listen(core.trace, fn, ...)
   for _, forward in ipairs(module.forwards(calls)) do snapshots[#snapshots + 1] = core.snapshot(forward) end
+  local used = module.used(calls)
+  for _, snapshot in ipairs(snapshots) do core.settle(snapshot, graph, used) end
   return {graph = graph, n_outputs = n_outputs, calls = calls, snapshots = snapshots}
 end
 
+local plain = {["nil"] = true, boolean = true, number = true, string = true}
+
 local function refuse(name, old, new, where)
+  if not (plain[type(old)] and plain[type(new)]) then
+    check.fail("INVALID", "the variable %q held %s when the function at %s was traced and holds %s now; a trace keeps "
+               .. "what it saw: pass it as an input instead, or write to the tensor with copy_", name,
+               check.describe(old), where, rawequal(type(old), type(new)) and "another one" or check.describe(new))
+  end
   check.fail("INVALID", "the variable %q was %s when the function at %s was traced and is %s now; a trace keeps the "
              .. "value it saw: pass it as an input instead", name, tostring(old), where, tostring(new))
 end

@@ -201,9 +201,12 @@ local function read(module, name)
   local class = getmetatable(module)
   -- Lists of modules name them by position.
   if math.type(name) == "integer" then name = tostring(name) end
-  local method = class.methods[name]
-  if method ~= nil then return method end
-  local state = rawget(module, STATE)
+  local method, state, calls = class.methods[name], rawget(module, STATE), listener.calls
+  if calls then calls.touched[state] = true end
+  if method ~= nil then
+    if calls then calls.methods[method] = true end
+    return method
+  end
   local item = state.index[name]
   if not item then return state.fields[name] end
   if item.kind == "parameter" then return parameter(state, item.value) end
@@ -316,20 +319,22 @@ end
 
 --- Runs fn while every module call is written down; returns the calls and fn's results.
 ---@param fn function
----@return table calls list of {module, path, shape, training, version}
+---@return table calls list of {module, path, shape}; states: list of {state, training, version} of the modules that
+--- were called or looked into; methods: a set
 function M.listen(fn, ...)
-  local before, calls = listener.calls, {}
+  local before, calls = listener.calls, {touched = {}, methods = {}, states = {}}
   listener.calls = calls
   local _ <close> = check.finally(function() listener.calls = before end)
   local results = table.pack(fn(...))
-  for _, c in ipairs(calls) do
-    c.training, c.version = c.module[STATE].training, c.module[STATE].version
+  for _, c in ipairs(calls) do calls.touched[c.module[STATE]] = true end
+  for state in pairs(calls.touched) do
+    calls.states[#calls.states + 1] = {state = state, training = state.training, version = state.version}
   end
   return calls, table.unpack(results, 1, results.n)
 end
 
 --- The functions that ran below the one traced, each once: forwards of classes that a script defined, and
---- functions used as layers.
+--- functions used as layers, and methods that they called.
 ---@param calls table
 ---@return function[]
 function M.forwards(calls)
@@ -343,7 +348,19 @@ function M.forwards(calls)
       list[#list + 1] = fn
     end
   end
+  for method in pairs(calls.methods) do
+    if not seen[method] then list[#list + 1] = method end
+  end
   return list
+end
+
+--- The set of modules that were called or looked into.
+---@param calls table
+---@return table<neap.Module, boolean>
+function M.used(calls)
+  local set = {}
+  for state in pairs(calls.touched) do set[state.module] = true end
+  return set
 end
 
 --- Whether modules are as they were when `calls` was written down. Cheap while no module changed at all.
@@ -351,9 +368,8 @@ end
 ---@return boolean
 function M.unchanged(calls)
   if calls.serial == modes.serial then return true end
-  for _, c in ipairs(calls) do
-    local state = c.module[STATE]
-    if state.training ~= c.training or state.version ~= c.version then return false end
+  for _, s in ipairs(calls.states) do
+    if s.state.training ~= s.training or s.state.version ~= s.version then return false end
   end
   calls.serial = modes.serial
   return true
