@@ -183,6 +183,28 @@ describe("A checkpoint that cannot be resumed", function()
     other:fit {steps = 2}
   end)
 
+  it("changes nothing while another's update is unfinished, but the trainer's own is dropped", function()
+    local path, straight, trainer = expect.path(), training.trainer(), training.trainer()
+    straight:fit {steps = 3}
+    trainer:fit {steps = 1}
+    assert(trainer:save(path))
+    trainer:fit {steps = 2}
+    local head = neap.update {
+      loss = function(x) return trainer.model.fc3.bias:sum() * x:mean() end,
+      optimizer = neap.optim.sgd {params = {trainer.model.fc3.bias}, lr = 0.1}, batch_dims = {false},
+    }
+    assert.is_false((head:step(0, neap.ones(2))))
+    local before = everything(trainer)
+    expect.fails("BUSY", "unfinished update", trainer.resume, trainer, path)
+    assert.equal(before, everything(trainer))
+    head:drop()
+    assert.is_false(trainer:step({budget_ms = 0}).committed)
+    assert(trainer:resume(path))
+    assert.is_false(trainer.update:is_running())
+    trainer:fit {steps = 3}
+    assert.is_true(expect.same_bits(straight.model:state(), trainer.model:state()))
+  end)
+
   it("changes nothing when it is of more samples", function()
     local path, trainer = expect.path(), training.trainer()
     trainer:fit {steps = 2}

@@ -167,9 +167,10 @@ function M.resume(trainer, path)
   trainer.loader:check_state(state.loader)
   local values = find_values(file, trainer)
   read_values(values, function() end)
+  trainer.update:drop() -- which changes nothing either: the batch in hand begins again
+  for _, pair in ipairs(values) do core.writable(pair[2], "trainer:resume") end
   trainer.half_resumed = path
   put_settings(trainer, settings) -- all of them or none
-  trainer.update:drop()
   read_values(values, function(tensor, read) tensor:copy_(read) end)
   put_state(trainer, state)
   trainer.saver:resumed(trainer, path, state.best)
