@@ -29,7 +29,7 @@ static void drop(neap_handle *h) {
   neap__inputs_destroy(&u->inputs);
   neap__free(host, u->aux_desc, (u->n_aux + 1u) * sizeof *u->aux_desc);
   neap__free(host, u->aux, (u->n_aux + 1u) * sizeof *u->aux);
-  neap__free(host, u->held, (u->n_aux + 1u) * sizeof *u->held);
+  neap__free(host, u->held, (u->n_aux + 1u) * sizeof(neap_lua_tensor *));
   if (u->optimizer) neap__optimizer_unuse(u->optimizer);
   u->u = NULL;
   u->aux = NULL;
@@ -130,7 +130,7 @@ static neap_status create(neap_lua_update *u, neap_context *ctx, const neap_upda
   u->n_aux = g->n_outputs - 1;
   u->aux_desc = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof *u->aux_desc);
   u->aux = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof *u->aux);
-  u->held = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof *u->held);
+  u->held = neap__calloc(&ctx->host, u->n_aux + 1u, sizeof(neap_lua_tensor *));
   if (!u->aux_desc || !u->aux || !u->held)
     return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for an update");
   for (uint32_t i = 0; i < u->n_aux; i++) u->aux_desc[i] = *neap__desc_of(g, g->outputs[i + 1]);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define SEGMENT_MOST ((size_t)2 << 20)
+#define SEGMENT_MOST ((size_t)512 << 10)
 #define SEGMENT_LEAST ((size_t)4 << 10)
 #define BUDGET_PARTS 64u /* a shared segment is at most this part of the budget */
 

@@ -15,7 +15,7 @@ local neap = {}
 local private = {
   parameter = true, is_parameter = true, trace = true, tracing = true, at = true, snapshot = true,
   changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
-  random_state = true, method = true, isatty = true, untraced = true,
+  random_state = true, method = true, isatty = true, untraced = true, writable = true, settle = true,
   custom_begin = true, custom_end = true,
 }
 for name, v in pairs(core) do

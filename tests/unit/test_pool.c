@@ -39,7 +39,7 @@ static void released_memory_is_used_again(void **state) {
 static void free_neighbours_coalesce(void **state) {
   static const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}};
   memory_stack *s = open_stack("sp", 0);
-  const size_t third = 320 * 1024;
+  const size_t third = 80 * 1024;
   (void)state;
   for (size_t o = 0; o < 6; o++) {
     void *p[3], *whole;
