@@ -85,6 +85,9 @@ endif()
 
 # --- Busted specs under the executable -----------------------------------------------------------------
 neap_add_test(lua.specs lua 300 neap_executable tests/lua/run.lua)
+# --- an independent oracle: op cases and training runs computed by PyTorch --------------------------------
+neap_add_test(reference.cases reference 120 neap_executable tests/reference/run.lua data/reference.h5)
+
 file(GLOB host_tests CONFIGURE_DEPENDS tests/host/*.sh)
 foreach(script IN LISTS host_tests)
   get_filename_component(name ${script} NAME_WE)
