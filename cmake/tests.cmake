@@ -1,5 +1,6 @@
-# CTest labels: unit (cmocka programs), conform (one test for each op of the table), lua (Busted), embed (the installed package), docs (code in
-# the README); in a sanitized build unit, conform and lua also carry `asan`.
+# CTest labels: unit (cmocka programs), conform (one test for each op of the table), reference (PyTorch's numbers),
+# lua (Busted), embed (the installed package), docs (code in the README); in a sanitized build all but the last two
+# also carry `asan`.
 
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
 if(NOT CMOCKA_FOUND)
