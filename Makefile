@@ -24,7 +24,9 @@ debug: setup build-debug/build.ninja
 asan: setup build-asan/build.ninja
 	@cmake --build build-asan -j $(JOBS)
 
-demo: build
+# Only what runs it: the demo need not wait for the tests to be built.
+demo: setup build/build.ninja
+	@cmake --build build -j $(JOBS) --target neap_executable
 	@build/neap $(if $(DEMO_MEMORY),--memory $(DEMO_MEMORY)) scripts/train_digits.lua $(DEMO_ARGS)
 
 # Busted runs by itself, so that its closing line is seen. One test at a time: some measure time.

@@ -3,7 +3,7 @@
 set -eu
 
 build_packages="cmake ninja-build gcc g++ pkg-config liblua5.4-dev lua5.4 lua-busted lua-check libhdf5-dev \
-hdf5-tools libdnnl-dev libreadline-dev libcmocka-dev valgrind"
+hdf5-tools libdnnl-dev libreadline-dev libcmocka-dev"
 lint_packages="clang-format clang-tidy cppcheck"
 
 wanted=""
