@@ -80,7 +80,11 @@ neap_status neap__run_step(neap_run *r, double seconds, neap_error *err);
 void *neap__run_output(const neap_run *r, uint32_t output);
 void *neap__run_gradients(const neap_run *r);
 double neap__run_next_seconds(const neap_run *r); /* predicted for the smallest next piece */
-void neap__run_end(neap_run *r);                  /* returns the arena; also after errors; idempotent */
+/* A prediction after one more measurement: follows the slow side of what is seen quickly and the fast side slowly, so
+ * that it errs towards stopping early. A single wild sample (the thread was taken off its core) counts as twice the
+ * prediction before. */
+double neap__learn_seconds(double before, double seen);
+void neap__run_end(neap_run *r); /* returns the arena; also after errors; idempotent */
 
 /* Runs p at once, in the infer arena. */
 neap_status neap__program_run(neap_program *p, const void *const *inputs, void *const *outputs, neap_error *err);

@@ -194,16 +194,10 @@ static double next_task(const neap_run *r) { return task_seconds(&r->program->st
 
 double neap__run_next_seconds(const neap_run *r) { return r->done || !r->program ? 0 : next_task(r); }
 
-/* Follows the slow side of what is seen quickly and the fast side slowly, so that predictions err towards
- * stopping early. A single wild sample (the thread was taken off its core) counts as twice the last estimate. */
-static void learn(neap_step *s, uint32_t phase, double seconds) {
-  double *m = &s->seconds[phase];
-  if (*m <= 0)
-    *m = seconds;
-  else if (seconds > *m)
-    *m += 0.5 * (fmin(seconds, 2 * *m) - *m);
-  else
-    *m += 0.05 * (seconds - *m);
+double neap__learn_seconds(double before, double seen) {
+  if (before <= 0) return seen;
+  if (seen > before) return before + 0.5 * (fmin(seen, 2 * before) - before);
+  return before + 0.05 * (seen - before);
 }
 
 /* Launches what of the phase fits into `left` seconds (at least a task when `must`). */
@@ -228,7 +222,7 @@ static neap_status run_some(neap_run *r, double left, bool must, bool *stopped, 
     neap_status st = b->vt->launch(b, k, &l, r->phase, r->task, n, err);
     if (st != NEAP_OK) return complete(s, st, err);
     const uint32_t in_turn = (n + width - 1) / width;
-    learn(s, r->phase, (neap__clock() - t0) / in_turn);
+    s->seconds[r->phase] = neap__learn_seconds(s->seconds[r->phase], (neap__clock() - t0) / in_turn);
     r->task += n;
   }
   if (r->task < k->tasks[r->phase]) return NEAP_OK;

@@ -66,6 +66,8 @@ typedef struct neap_optimizer_pass neap_optimizer_pass;
 neap_status neap__optimizer_pass_create(neap_optimizer *o, const uint8_t *present, neap_optimizer_pass **out,
                                         neap_error *err);
 void neap__optimizer_pass_destroy(neap_optimizer_pass *p);
+/* Predicted for norm and step together, on the engine's threads. */
+double neap__optimizer_pass_seconds(const neap_optimizer_pass *p);
 /* grads: the gradient block, segments at their offsets. Euclidean norm of all of it. */
 neap_status neap__optimizer_pass_norm(neap_optimizer_pass *p, const void *grads, double *out, neap_error *err);
 /* One update in place; gradients are multiplied by scale first, and then each is held within +-limit (0: none is).

@@ -137,6 +137,13 @@ void neap__optimizer_pass_destroy(neap_optimizer_pass *p) {
   neap__free(h, p, sizeof *p);
 }
 
+double neap__optimizer_pass_seconds(const neap_optimizer_pass *p) {
+  double seconds = 0;
+  for (uint32_t i = 0; i < p->n_steps; i++) seconds += p->steps[i].kernel->seconds;
+  for (uint32_t i = 0; i < p->n_norms; i++) seconds += p->norms[i].kernel->seconds;
+  return seconds / neap__threads_width(p->o->ctx->threads);
+}
+
 static neap_status launch(neap_optimizer_pass *p, const part *q, void **at, uint32_t n_in, neap_error *err) {
   neap_backend *b = p->o->ctx->backend;
   neap_fault fault = {0};

@@ -24,6 +24,7 @@ struct neap_update {
   neap_program *program; /* the plan in force */
   neap_run run;
   bool running;
+  double commit_seconds; /* measured; predicted before the first */
   double loss, grad_norm;
   uint64_t commits;
 };
@@ -134,7 +135,9 @@ static neap_status fill(neap_update *u, const neap_update_spec *spec, neap_error
   neap_status s = add_writes(u, spec, err);
   if (s == NEAP_OK) s = differentiate(u, err);
   if (s == NEAP_OK) s = place_outputs(u, err);
-  return s == NEAP_OK ? neap__optimizer_pass_create(u->optimizer, u->present, &u->pass, err) : s;
+  if (s == NEAP_OK) s = neap__optimizer_pass_create(u->optimizer, u->present, &u->pass, err);
+  if (s == NEAP_OK) u->commit_seconds = neap__optimizer_pass_seconds(u->pass);
+  return s;
 }
 
 neap_status neap__update_create(neap_context *c, const neap_update_spec *spec, neap_update **out, neap_error *err) {
@@ -297,12 +300,24 @@ static neap_status commit(neap_update *u, neap_error *err) {
   return NEAP_OK;
 }
 
+/* A commit is one piece of work: never visible half done. */
+static neap_status commit_and_time(neap_update *u, neap_error *err) {
+  const double start = neap__clock();
+  const neap_status s = commit(u, err);
+  if (s == NEAP_OK) u->commit_seconds = neap__learn_seconds(u->commit_seconds, neap__clock() - start);
+  return s;
+}
+
 neap_status neap__update_step(neap_update *u, double seconds, bool *committed, neap_error *err) {
   *committed = false;
   if (!u->running) return neap__fail(err, NEAP_INVALID, "no update was begun");
+  const double end = isinf(seconds) ? INFINITY : neap__clock() + seconds;
+  const bool worked = !u->run.done;
   neap_status s = neap__run_step(&u->run, seconds, err);
+  /* It waits for a slice of its own when it does not fit into what is left of this one. */
+  if (s == NEAP_OK && u->run.done && worked && !isinf(end) && neap__clock() + u->commit_seconds > end) return NEAP_OK;
   if (s == NEAP_OK && u->run.done) {
-    s = commit(u, err);
+    s = commit_and_time(u, err);
     *committed = s == NEAP_OK;
   }
   if (s != NEAP_OK || u->run.done) neap__update_drop(u);
@@ -318,4 +333,8 @@ bool neap__update_running(const neap_update *u) { return u->running; }
 uint64_t neap__update_commits(const neap_update *u) { return u->commits; }
 double neap__update_loss(const neap_update *u) { return u->loss; }
 double neap__update_grad_norm(const neap_update *u) { return u->grad_norm; }
-double neap__update_next_seconds(const neap_update *u) { return u->running ? neap__run_next_seconds(&u->run) : 0; }
+
+double neap__update_next_seconds(const neap_update *u) {
+  if (!u->running) return 0;
+  return u->run.done ? u->commit_seconds : neap__run_next_seconds(&u->run);
+}
