@@ -61,6 +61,6 @@ for _, path in ipairs(files) do
     end
   end
 end
-for _, path in ipairs {"digits.h5", "digits.h5.1"} do os.remove(path) end -- what the README's script saves
+for _, path in ipairs {"mlp.h5", "mlp.h5.1"} do os.remove(path) end -- what the README's script saves
 print(("%d passed, %d failed"):format(passed, failed))
 os.exit(failed == 0 and passed > 0 and 0 or 1)
