@@ -131,3 +131,29 @@ describe("models.actor_critic", function()
       {hidden = {8, -1}}})
   end)
 end)
+
+describe("models.lstm_lm", function()
+  local lstm_lm = require "models.lstm_lm"
+
+  it("learns what comes next", function()
+    local model, tokens = lstm_lm {vocab = 5, d = 16, layers = 2}, {}
+    for i = 1, 8 * 13 do tokens[i] = i % 5 end
+    local text = neap.tensor(tokens, {dtype = "int64"}):reshape {8, 13}
+    learns(model, {text:narrow(2, 1, 12), text:narrow(2, 2, 12)}, function(x, y)
+      return neap.cross_entropy((model(x)):reshape {-1, 5}, y:reshape {-1})
+    end, 30)
+  end)
+
+  it("goes on where it ended when it is given its state", function()
+    local model = lstm_lm {vocab = 5, d = 8, layers = 1}
+    local text = neap.tensor({{0, 1, 2, 3, 4, 0}}, {dtype = "int64"})
+    local all = model(text)
+    local _, h, c = model(text:narrow(2, 1, 3))
+    local rest = model(text:narrow(2, 4, 3), h, c)
+    assert.same(all:narrow(2, 4, 3):totable(), rest:totable())
+  end)
+
+  it("refuses sizes that are none", function()
+    refuses(lstm_lm, {vocab = 5, d = 8, layers = 1}, {{vocab = 0}, {d = 2.5}, {layers = "two"}})
+  end)
+end)

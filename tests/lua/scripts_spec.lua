@@ -130,7 +130,17 @@ describe("every model", function()
   it("learns to the same bits with one, two and three threads", function()
     local one, code = run "--threads 1 tests/lua/support/model_bits.lua"
     assert.equal(0, code, one)
-    assert.equal(8, #numbers(one, "[%w_]+ %x+\n()"), one)
+    assert.equal(9, #numbers(one, "[%w_]+ %x+\n()"), one)
     for n = 2, 3 do assert.equal(one, (run(("--threads %d tests/lua/support/model_bits.lua"):format(n)))) end
+  end)
+
+  it("learns to the same bits in micro-batches of whole slabs, where samples do not depend on each other", function()
+    local whole, cut = run "tests/lua/support/model_bits.lua", (run "tests/lua/support/model_bits.lua 8")
+    local compared = 0
+    for line in cut:gmatch "[^\n]+" do
+      compared = compared + 1
+      assert.truthy(whole:find(line, 1, true), line .. " is not in\n" .. whole)
+    end
+    assert.equal(6, compared)
   end)
 end)
