@@ -16,9 +16,6 @@ neap_status neap__lua_open(lua_State *L, neap_context *ctx, bool owns);
  * engine before the state. Tensors that scripts still hold become closed ones. Raises nothing. */
 void neap__lua_close(lua_State *L);
 
-/* Drops whatever update is unfinished, so that the budget may shrink at once. Raises nothing. */
-void neap__lua_drop_updates(lua_State *L);
-
 /* What luaopen_neap makes its engine with, in place of the defaults; copied, but for what callbacks point
  * to. May raise a memory error. */
 void neap__lua_configure(lua_State *L, const neap_config *config);

@@ -176,12 +176,6 @@ void neap__lua_close(lua_State *L) {
   if (s) close_engine(s);
 }
 
-void neap__lua_drop_updates(lua_State *L) {
-  if (!lua_checkstack(L, 2)) return;
-  neap_lua *s = find_engine(L);
-  if (s && s->ctx) neap__updates_drop(s);
-}
-
 static lua_State *main_thread(lua_State *L) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   lua_State *main = lua_tothread(L, -1);

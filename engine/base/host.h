@@ -36,6 +36,9 @@ void neap__zone_init(neap_zone *z, neap_host *h);
 void *neap__zone_alloc(neap_zone *z, size_t bytes);               /* NULL when refused */
 char *neap__zone_strdup(neap_zone *z, const char *s);             /* NULL when refused */
 void *neap__zone_copy(neap_zone *z, const void *p, size_t bytes); /* NULL when refused */
+/* Room for element n of an array of *cap: the array itself, or a copy twice as large (the old one stays in the zone,
+ * which so holds at most twice what it must). NULL when refused; nothing has changed then. */
+void *neap__zone_grow(neap_zone *z, void *array, uint32_t n, uint32_t *cap, size_t size);
 void neap__zone_free(neap_zone *z);
 
 #endif

@@ -69,6 +69,16 @@ void *neap__zone_copy(neap_zone *z, const void *p, size_t bytes) {
 
 char *neap__zone_strdup(neap_zone *z, const char *s) { return neap__zone_copy(z, s, strlen(s) + 1); }
 
+void *neap__zone_grow(neap_zone *z, void *array, uint32_t n, uint32_t *cap, size_t size) {
+  if (n < *cap) return array;
+  const uint32_t want = *cap ? *cap * 2 : 16;
+  char *p = neap__zone_alloc(z, (size_t)want * size);
+  if (!p) return NULL;
+  if (n) memcpy(p, array, (size_t)n * size);
+  *cap = want;
+  return p;
+}
+
 void neap__zone_free(neap_zone *z) {
   neap_zone_block *b = z->head, *next;
   for (; b; b = next) {

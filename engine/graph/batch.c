@@ -45,7 +45,7 @@ static inputs_summary look(const neap_program *p, const neap_node *n) {
     const neap_value_info *v = &p->info[n->in[i]];
     uint32_t pass = v->pass;
     if (neap__shape_only(n->op, i) && v->batch.kind == NEAP_B_SUM) continue;
-    if (v->batch.kind == NEAP_B_SAMPLE || v->batch.kind == NEAP_B_MIX) s.samples = true;
+    if (neap__batch_carries(&v->batch)) s.samples = true;
     if (v->batch.kind == NEAP_B_MIX) s.mix = true;
     if (v->batch.kind == NEAP_B_MIX && v->batch.dim < 0) s.unknown = true;
     if (v->batch.kind == NEAP_B_SUM) {
@@ -78,7 +78,7 @@ static void sample_node(neap_program *p, const neap_node *n, const inputs_summar
     neap_value_info *v = &p->info[n->out[o]];
     v->pass = s->pass;
     v->batch = told ? out[o] : unknown();
-    bool carries = v->batch.kind == NEAP_B_SAMPLE || v->batch.kind == NEAP_B_MIX;
+    bool carries = neap__batch_carries(&v->batch);
     if (carries && !fits(p, neap__desc_of(p->graph, n->out[o]), &v->batch)) v->batch = unknown();
     if (carries && v->batch.kind == NEAP_B_SAMPLE && (s->mix || n->op->rule == NEAP_BATCH_MIX))
       v->batch.kind = NEAP_B_MIX;

@@ -9,8 +9,7 @@ neap_status neap__plan_nomem(neap_error *err) {
 
 neap_desc neap__micro_desc(const neap_desc *d, const neap_batch *b, int64_t m) {
   neap_desc out = *d;
-  bool carries = b->kind == NEAP_B_SAMPLE || b->kind == NEAP_B_MIX;
-  if (carries && b->dim >= 0) out.shape.dim[b->dim] = m * b->per;
+  if (neap__batch_carries(b) && b->dim >= 0) out.shape.dim[b->dim] = m * b->per;
   return out;
 }
 
@@ -21,18 +20,8 @@ bool neap__layout_same(const neap_desc *d, neap_layout a, neap_layout b) {
   return spatial <= 1 || d->shape.dim[1] <= 1;
 }
 
-static void *grow(neap_zone *z, void *array, uint32_t n, uint32_t *cap, size_t size) {
-  if (n < *cap) return array;
-  uint32_t want = *cap ? *cap * 2 : 32;
-  char *q = neap__zone_alloc(z, want * size);
-  if (!q) return NULL;
-  if (n) memcpy(q, array, n * size);
-  *cap = want;
-  return q;
-}
-
 static uint32_t new_value(neap_program *p, const neap_desc *full, const neap_batch *b, neap_layout layout) {
-  neap_pvalue *values = grow(&p->zone, p->values, p->n_values, &p->cap_values, sizeof *values);
+  neap_pvalue *values = neap__zone_grow(&p->zone, p->values, p->n_values, &p->cap_values, sizeof *values);
   if (!values) return NEAP_NONE;
   p->values = values;
   uint32_t id = p->n_values++;
@@ -54,7 +43,7 @@ uint32_t neap__root(neap_program *p, uint32_t value) {
 }
 
 static neap_step *new_step(neap_program *p, uint32_t n_in, uint32_t n_out) {
-  neap_step *steps = grow(&p->zone, p->steps, p->n_steps, &p->cap_steps, sizeof *steps);
+  neap_step *steps = neap__zone_grow(&p->zone, p->steps, p->n_steps, &p->cap_steps, sizeof *steps);
   if (!steps) return NULL;
   p->steps = steps;
   neap_step *s = &steps[p->n_steps];
@@ -73,8 +62,7 @@ static neap_step *new_step(neap_program *p, uint32_t n_in, uint32_t n_out) {
 
 /* Bytes from one sample to the next, when the batch is the outermost dimension. */
 static size_t sample_stride(const neap_program *p, const neap_desc *full, const neap_batch *b) {
-  bool carries = b->kind == NEAP_B_SAMPLE || b->kind == NEAP_B_MIX;
-  if (!carries || b->dim != 0 || p->batch == 0) return 0;
+  if (!neap__batch_carries(b) || b->dim != 0 || p->batch == 0) return 0;
   return neap__desc_bytes(full) / (size_t)p->batch;
 }
 
@@ -115,8 +103,7 @@ neap_status neap__lower_begin(neap_lowering *l) {
 void neap__lower_forget_samples(neap_lowering *l) {
   neap_program *p = l->p;
   for (uint32_t i = 0; i < p->graph->n_values; i++) {
-    neap_batch_kind kind = p->info[i].batch.kind;
-    if (kind != NEAP_B_SAMPLE && kind != NEAP_B_MIX) continue;
+    if (!neap__batch_carries(&p->info[i].batch)) continue;
     if (p->graph->values[i].kind == NEAP_VALUE_NODE)
       l->map[i] = NEAP_NONE;
     else if (l->map[i] != NEAP_NONE)
@@ -303,8 +290,7 @@ static neap_status lower_output(neap_lowering *l, uint32_t output) {
   neap_program *p = l->p;
   neap_id id = p->graph->outputs[output];
   const neap_batch *b = &p->info[id].batch;
-  bool carries = b->kind == NEAP_B_SAMPLE || b->kind == NEAP_B_MIX;
-  if (carries && p->n_micro > 1 && (b->dim != 0 || p->outputs[output].place != NEAP_PLACE_EXTERNAL))
+  if (neap__batch_carries(b) && p->n_micro > 1 && (b->dim != 0 || p->outputs[output].place != NEAP_PLACE_EXTERNAL))
     return neap__fail(l->err, NEAP_UNSUPPORTED,
                       "output %u carries its batch in dimension %d: micro-batches need it in dimension 1", output + 1,
                       b->dim + 1);
@@ -330,9 +316,7 @@ static neap_status lower_output(neap_lowering *l, uint32_t output) {
 neap_status neap__lower_outputs(neap_lowering *l, bool samples) {
   neap_program *p = l->p;
   for (uint32_t i = 0; i < p->graph->n_outputs; i++) {
-    neap_batch_kind kind = p->info[p->graph->outputs[i]].batch.kind;
-    bool carries = kind == NEAP_B_SAMPLE || kind == NEAP_B_MIX;
-    if (carries != samples) continue;
+    if (neap__batch_carries(&p->info[p->graph->outputs[i]].batch) != samples) continue;
     neap_status st = lower_output(l, i);
     if (st != NEAP_OK) return st;
   }

@@ -120,6 +120,8 @@ neap_status neap__plan_live(neap_program *p, neap_error *err);
 neap_status neap__plan_prepare(neap_program *p, neap_error *err);
 void neap__plan_unprepare(neap_program *p);
 
+/* Adds to *err which op failed and where in the script, when nobody has. Returns st. */
+neap_status neap__step_error(const neap_step *s, neap_status st, neap_error *err);
 void neap__canary_put(const neap_run *r, const neap_step *s);
 neap_status neap__canary_check(const neap_run *r, const neap_step *s, neap_error *err);
 

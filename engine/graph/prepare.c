@@ -3,13 +3,6 @@
 
 #include "graph/plan.h"
 
-static neap_status complete(const neap_step *s, neap_status st, neap_error *err) {
-  if (!err) return st;
-  if (!err->op[0]) strncpy(err->op, s->called, sizeof err->op - 1);
-  if (!err->where[0]) strncpy(err->where, s->where, sizeof err->where - 1);
-  return st;
-}
-
 static void cost(const neap_sig *sig, double *flops, double *bytes) {
   if (sig->op->cost) {
     sig->op->cost(sig, flops, bytes);
@@ -26,14 +19,14 @@ static neap_status prepare_step(neap_program *p, neap_step *s, neap_error *err) 
   neap__step_sig(p, s, false, &sig);
   cost(&sig, &s->flops, &s->bytes);
   neap_status st = b->vt->prepare(b, &sig, &s->kernel, err);
-  if (st != NEAP_OK) return complete(s, st, err);
+  if (st != NEAP_OK) return neap__step_error(s, st, err);
   s->workspace = s->kernel->workspace;
   s->seconds = neap__zone_alloc(&p->zone, (s->kernel->n_phases + 1) * sizeof *s->seconds);
   if (!s->seconds) return neap__plan_nomem(err);
   if (!p->tail) return NEAP_OK;
   neap__step_sig(p, s, true, &sig);
   st = b->vt->prepare(b, &sig, &s->tail, err);
-  if (st != NEAP_OK) return complete(s, st, err);
+  if (st != NEAP_OK) return neap__step_error(s, st, err);
   if (s->tail->workspace > s->workspace) s->workspace = s->tail->workspace;
   return NEAP_OK;
 }

@@ -91,4 +91,3 @@ int64_t neap__program_grain(const neap_program *p) { return p->grain; }
 int64_t neap__program_micro(const neap_program *p) { return p->micro; }
 double neap__program_seconds(const neap_program *p) { return p->seconds; }
 const neap_graph *neap__program_graph(const neap_program *p) { return p->graph; }
-uint32_t neap__program_node_count(const neap_program *p) { return p->n_steps; }

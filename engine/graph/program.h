@@ -52,7 +52,6 @@ int64_t neap__program_grain(const neap_program *p);    /* micro-batches that are
 int64_t neap__program_micro(const neap_program *p);
 double neap__program_seconds(const neap_program *p); /* predicted for a whole run on the engine's threads */
 const neap_graph *neap__program_graph(const neap_program *p);
-uint32_t neap__program_node_count(const neap_program *p);
 
 /* One run in progress. Plain data owned by the caller; begin, step until done, end. */
 typedef struct neap_run {

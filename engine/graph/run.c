@@ -140,7 +140,7 @@ static void advance(neap_run *r) {
     r->step = p->segments[r->segment].begin;
 }
 
-static neap_status complete(const neap_step *s, neap_status st, neap_error *err) {
+neap_status neap__step_error(const neap_step *s, neap_status st, neap_error *err) {
   if (err && !err->op[0]) snprintf(err->op, sizeof err->op, "%s", s->called);
   if (err && !err->where[0]) snprintf(err->where, sizeof err->where, "%s", s->where);
   return st;
@@ -153,13 +153,13 @@ static neap_status fault(neap_run *r, const neap_step *s, neap_error *err) {
                (long long)f->limit - 1);
   else
     neap__fail(err, (neap_status)f->code, "bad data in row %lld: %lld", (long long)f->row + 1, (long long)f->value);
-  return complete(s, (neap_status)f->code, err);
+  return neap__step_error(s, (neap_status)f->code, err);
 }
 
 static neap_status finish_step(neap_run *r, const neap_step *s, neap_error *err) {
   if (r->fault.code) return fault(r, s, err);
   neap_status st = neap__canary_check(r, s, err);
-  if (st != NEAP_OK) return complete(s, st, err);
+  if (st != NEAP_OK) return neap__step_error(s, st, err);
   advance(r);
   return NEAP_OK;
 }
@@ -175,7 +175,7 @@ static neap_status run_whole_step(neap_run *r, neap_error *err) {
   for (; r->phase < k->n_phases; r->phase++) {
     if (r->task < k->tasks[r->phase]) {
       neap_status st = b->vt->launch(b, k, &l, r->phase, r->task, k->tasks[r->phase] - r->task, err);
-      if (st != NEAP_OK) return complete(s, st, err);
+      if (st != NEAP_OK) return neap__step_error(s, st, err);
     }
     r->task = 0;
   }
@@ -220,7 +220,7 @@ static neap_status run_some(neap_run *r, double left, bool must, bool *stopped, 
     fill_launch(r, s, &l);
     double t0 = neap__clock();
     neap_status st = b->vt->launch(b, k, &l, r->phase, r->task, n, err);
-    if (st != NEAP_OK) return complete(s, st, err);
+    if (st != NEAP_OK) return neap__step_error(s, st, err);
     const uint32_t in_turn = (n + width - 1) / width;
     s->seconds[r->phase] = neap__learn_seconds(s->seconds[r->phase], (neap__clock() - t0) / in_turn);
     r->task += n;

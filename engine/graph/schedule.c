@@ -12,10 +12,6 @@ typedef struct schedule {
   uint8_t *for_body; /* by value: a sum that a later pass needs for each sample */
 } schedule;
 
-static bool is_sample(const neap_value_info *v) {
-  return v->batch.kind == NEAP_B_SAMPLE || v->batch.kind == NEAP_B_MIX;
-}
-
 static bool node_needed(const neap_program *p, const neap_node *n) {
   for (uint32_t o = 0; o < n->n_out; o++)
     if (p->info[n->out[o]].needed) return true;
@@ -24,7 +20,7 @@ static bool node_needed(const neap_program *p, const neap_node *n) {
 
 static bool takes_samples(const neap_program *p, const neap_node *n) {
   for (uint32_t i = 0; i < n->n_in; i++)
-    if (is_sample(&p->info[n->in[i]])) return true;
+    if (neap__batch_carries(&p->info[n->in[i]].batch)) return true;
   return false;
 }
 
@@ -44,14 +40,10 @@ static bool ready(const schedule *s, const neap_node *n) {
 
 static neap_status segment(neap_program *p, bool loop, uint32_t begin, neap_error *err) {
   if (begin == p->n_steps) return NEAP_OK;
-  if (p->n_segments == p->cap_segments) {
-    uint32_t cap = p->cap_segments ? p->cap_segments * 2 : 8;
-    neap_segment_range *q = neap__zone_alloc(&p->zone, cap * sizeof *q);
-    if (!q) return neap__plan_nomem(err);
-    if (p->n_segments) memcpy(q, p->segments, p->n_segments * sizeof *q);
-    p->segments = q;
-    p->cap_segments = cap;
-  }
+  neap_segment_range *segments =
+      neap__zone_grow(&p->zone, p->segments, p->n_segments, &p->cap_segments, sizeof *segments);
+  if (!segments) return neap__plan_nomem(err);
+  p->segments = segments;
   p->segments[p->n_segments++] = (neap_segment_range){begin, p->n_steps, loop};
   return NEAP_OK;
 }
@@ -113,20 +105,20 @@ static void gather_body(schedule *s, uint32_t pass) {
   memset(s->want, 0, g->n_values);
   if (pass == p->n_passes)
     for (uint32_t i = 0; i < g->n_outputs; i++)
-      if (is_sample(&p->info[g->outputs[i]])) s->want[g->outputs[i]] = 1;
+      if (neap__batch_carries(&p->info[g->outputs[i]].batch)) s->want[g->outputs[i]] = 1;
   for (uint32_t k = g->n_nodes; k-- > 0;) {
     const neap_node *n = g->nodes[k];
     if (s->done[k] || !node_needed(p, n) || !takes_samples(p, n) || !wanted_in(s, n, pass)) continue;
     s->body[k] = 1;
     for (uint32_t i = 0; i < n->n_in; i++)
-      if (is_sample(&p->info[n->in[i]])) s->want[n->in[i]] = 1;
+      if (neap__batch_carries(&p->info[n->in[i]].batch)) s->want[n->in[i]] = 1;
   }
 }
 
 static bool finished_for_good(const schedule *s, const neap_node *n) {
   if (s->p->n_micro == 1) return true;
   for (uint32_t o = 0; o < n->n_out; o++)
-    if (is_sample(&s->p->info[n->out[o]])) return false;
+    if (neap__batch_carries(&s->p->info[n->out[o]].batch)) return false;
   return true;
 }
 

@@ -46,19 +46,8 @@ static neap_id refused(neap_graph *g) {
   return neap__graph_fail(g, NULL, NEAP_NOMEM, "the host allocator refused memory for a graph node");
 }
 
-/* Room for one more element; the old array stays in the zone, which doubles at most what it holds. */
-static void *grow(neap_graph *g, void *array, uint32_t n, uint32_t *cap, size_t size) {
-  if (n < *cap) return array;
-  uint32_t want = *cap ? *cap * 2 : 16;
-  char *p = neap__zone_alloc(&g->zone, (size_t)want * size);
-  if (!p) return NULL;
-  if (n) memcpy(p, array, (size_t)n * size);
-  *cap = want;
-  return p;
-}
-
 static neap_id push_value(neap_graph *g, const neap_value *v) {
-  neap_value *values = grow(g, g->values, g->n_values, &g->cap_values, sizeof *values);
+  neap_value *values = neap__zone_grow(&g->zone, g->values, g->n_values, &g->cap_values, sizeof *values);
   if (!values) return refused(g);
   g->values = values;
   values[g->n_values] = *v;
@@ -66,7 +55,7 @@ static neap_id push_value(neap_graph *g, const neap_value *v) {
 }
 
 static bool push_id(neap_graph *g, neap_id **list, uint32_t *n, uint32_t *cap, neap_id id) {
-  neap_id *p = grow(g, *list, *n, cap, sizeof *p);
+  neap_id *p = neap__zone_grow(&g->zone, *list, *n, cap, sizeof *p);
   if (!p) return refused(g), false;
   *list = p;
   p[(*n)++] = id;
@@ -91,7 +80,7 @@ neap_id neap__graph_capture(neap_graph *g, const neap_tensor *t) {
   for (uint32_t i = 0; i < g->n_captures; i++)
     if (same_view(&g->captures[i], t)) return g->capture_ids[i];
   uint32_t cap = g->cap_captures;
-  neap_tensor *captures = grow(g, g->captures, g->n_captures, &cap, sizeof *captures);
+  neap_tensor *captures = neap__zone_grow(&g->zone, g->captures, g->n_captures, &cap, sizeof *captures);
   if (!captures) return refused(g);
   g->captures = captures;
   neap_value v = {.kind = NEAP_VALUE_CAPTURE, .desc = neap__tensor_desc(t), .index = g->n_captures};
@@ -181,7 +170,7 @@ static uint64_t salt_of(const neap_graph *g, const neap_node *n) {
 }
 
 static neap_node *append(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
-  neap_node **nodes = grow(g, g->nodes, g->n_nodes, &g->cap_nodes, sizeof(neap_node *));
+  neap_node **nodes = neap__zone_grow(&g->zone, g->nodes, g->n_nodes, &g->cap_nodes, sizeof(neap_node *));
   neap_node *n = neap__zone_alloc(&g->zone, sizeof *n);
   neap_id *ins = neap__zone_alloc(&g->zone, (n_in ? n_in : 1u) * sizeof *ins);
   if (!nodes || !n || !ins) {

@@ -51,6 +51,11 @@ typedef struct neap_batch {
   int64_t per;
 } neap_batch;
 
+/* Whether dimension `dim` has entries for each sample. */
+static inline bool neap__batch_carries(const neap_batch *b) {
+  return b->kind == NEAP_B_SAMPLE || b->kind == NEAP_B_MIX;
+}
+
 typedef enum neap_precision_class { NEAP_PREC_CAST = 0, NEAP_PREC_KEEP, NEAP_PREC_FOLLOW } neap_precision_class;
 
 /* What shape rules see. They check inputs, may normalise options, and fill out[0..n_out-1]. */

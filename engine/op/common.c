@@ -41,7 +41,7 @@ neap_status neap__dims_resolve(neap_opt *opt, int32_t ndim, neap_error *err) {
 bool neap__batch_settled(const neap_node *n, const neap_batch *in, neap_batch *out, neap_status *s) {
   bool samples = false, sums = false;
   for (uint32_t i = 0; i < n->n_in; i++) {
-    samples |= in[i].kind == NEAP_B_SAMPLE || in[i].kind == NEAP_B_MIX;
+    samples |= neap__batch_carries(&in[i]);
     sums |= in[i].kind == NEAP_B_SUM;
   }
   /* What needs a finished sum cannot be computed sample by sample. */

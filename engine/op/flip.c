@@ -12,7 +12,7 @@ static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id
 
 static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
   neap_status s = neap__batch_same(g, n, in, out);
-  bool samples = s == NEAP_OK && (out[0].kind == NEAP_B_SAMPLE || out[0].kind == NEAP_B_MIX);
+  bool samples = s == NEAP_OK && neap__batch_carries(&out[0]);
   return samples && out[0].dim == n->opt[0].v.i ? NEAP_UNSUPPORTED : s;
 }
 

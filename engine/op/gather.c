@@ -50,8 +50,9 @@ static void grad_add(neap_graph *g, const neap_node *n, const neap_id *gout, nea
 static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
   neap_status s;
   if (neap__batch_settled(n, in, out, &s)) return s;
-  if (!neap__has_samples(&in[1])) return NEAP_UNSUPPORTED;
-  if (neap__has_samples(&in[0])) return in[0].dim == n->opt[0].v.i ? NEAP_UNSUPPORTED : neap__batch_same(g, n, in, out);
+  if (!neap__batch_carries(&in[1])) return NEAP_UNSUPPORTED;
+  if (neap__batch_carries(&in[0]))
+    return in[0].dim == n->opt[0].v.i ? NEAP_UNSUPPORTED : neap__batch_same(g, n, in, out);
   out[0] = in[1];
   return in[1].dim == n->opt[0].v.i ? NEAP_OK : NEAP_UNSUPPORTED;
 }
@@ -59,9 +60,9 @@ static neap_status batch(const neap_graph *g, const neap_node *n, const neap_bat
 static neap_status batch_add(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
   neap_status s;
   if (neap__batch_settled(n, in, out, &s)) return s;
-  if (!neap__has_samples(&in[0]) || !neap__has_samples(&in[1])) return NEAP_UNSUPPORTED;
+  if (!neap__batch_carries(&in[0]) || !neap__batch_carries(&in[1])) return NEAP_UNSUPPORTED;
   bool along = in[0].dim == n->opt[0].v.i;
-  if (along == neap__has_samples(&in[2])) return NEAP_UNSUPPORTED;
+  if (along == neap__batch_carries(&in[2])) return NEAP_UNSUPPORTED;
   s = neap__batch_same(g, n, in, out);
   if (along) out[0] = (neap_batch){.kind = NEAP_B_SUM};
   return s;

@@ -4,8 +4,6 @@
 
 #include "op/build.h"
 
-static inline bool neap__has_samples(const neap_batch *b) { return b->kind == NEAP_B_SAMPLE || b->kind == NEAP_B_MIX; }
-
 /* Element by element: entry index[.., j, ..] of dimension dim; index has x's dimensions. */
 neap_id neap__gather_at(neap_graph *g, neap_id x, neap_id index, int32_t dim);
 /* The input `index` (0-based) in int64, or NEAP_DTYPE naming it. */

@@ -104,9 +104,9 @@ static neap_status batch(const neap_graph *g, const neap_node *n, const neap_bat
   neap_status s;
   if (neap__batch_settled(n, in, out, &s)) return s;
   int32_t dim = (int32_t)n->opt[0].v.i;
-  if (neap__has_samples(&in[0]) && (neap__has_samples(&in[1]) || in[0].dim == dim)) return NEAP_UNSUPPORTED;
+  if (neap__batch_carries(&in[0]) && (neap__batch_carries(&in[1]) || in[0].dim == dim)) return NEAP_UNSUPPORTED;
   out[0] = in[0];
-  if (neap__has_samples(&in[1])) out[0] = (neap_batch){in[1].kind, dim, in[1].per};
+  if (neap__batch_carries(&in[1])) out[0] = (neap_batch){in[1].kind, dim, in[1].per};
   return NEAP_OK;
 }
 
@@ -116,15 +116,15 @@ static neap_status batch_embedding(const neap_graph *g, const neap_node *n, cons
   neap_status s;
   if (neap__batch_settled(n, in, out, &s)) return s;
   out[0] = in[0];
-  return neap__has_samples(&in[1]) ? NEAP_UNSUPPORTED : NEAP_OK;
+  return neap__batch_carries(&in[1]) ? NEAP_UNSUPPORTED : NEAP_OK;
 }
 
 static neap_status batch_add(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
   (void)g;
   neap_status s;
   if (neap__batch_settled(n, in, out, &s)) return s;
-  bool along = neap__has_samples(&in[0]) && in[0].dim == n->opt[0].v.i;
-  if (!neap__has_samples(&in[0]) || along != neap__has_samples(&in[1])) return NEAP_UNSUPPORTED;
+  bool along = neap__batch_carries(&in[0]) && in[0].dim == n->opt[0].v.i;
+  if (!neap__batch_carries(&in[0]) || along != neap__batch_carries(&in[1])) return NEAP_UNSUPPORTED;
   if (along && in[0].per != in[1].per) return NEAP_UNSUPPORTED;
   out[0] = in[0];
   if (along) out[0] = (neap_batch){.kind = NEAP_B_SUM};

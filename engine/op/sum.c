@@ -19,7 +19,7 @@ static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id
 
 /* Summing over samples is what accumulation does, whatever else a sample's entries depend on. */
 static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
-  bool samples = in[0].kind == NEAP_B_SAMPLE || in[0].kind == NEAP_B_MIX;
+  bool samples = neap__batch_carries(&in[0]);
   if (!samples || !neap__opt_has_dim(&n->opt[0], in[0].dim)) return neap__batch_reduce(g, n, in, out);
   out[0] = (neap_batch){.kind = NEAP_B_SUM};
   return NEAP_OK;

@@ -16,7 +16,7 @@ static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id
 /* Samples inside the matrices would not know their place in a micro-batch. */
 static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
   neap_status s = neap__batch_same(g, n, in, out);
-  bool samples = s == NEAP_OK && (out[0].kind == NEAP_B_SAMPLE || out[0].kind == NEAP_B_MIX);
+  bool samples = s == NEAP_OK && neap__batch_carries(&out[0]);
   return samples && out[0].dim >= neap__desc_at(g, n->in[0]).shape.ndim - 2 ? NEAP_UNSUPPORTED : s;
 }
 

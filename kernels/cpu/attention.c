@@ -39,25 +39,8 @@ struct scope {
 /* Keys that queries before `query` see. */
 static int64_t keys_seen(const attention *a, int64_t query) { return a->causal && query < a->s ? query : a->s; }
 
-#define T float
-#define NAME(x) x##_f32
-#define EXP_T neap_expf
-#define LOG_T neap_logf
-#include "kernels/cpu/softmax_rows.h"
-/* after the rows it uses */
-#include "kernels/cpu/attention_rows.h"
-#undef T
-#undef NAME
-#undef EXP_T
-#undef LOG_T
-
-#define T double
-#define NAME(x) x##_f64
-#define EXP_T exp
-#define LOG_T log
-#include "kernels/cpu/softmax_rows.h"
-/* after the rows it uses */
-#include "kernels/cpu/attention_rows.h"
+#define LINES "kernels/cpu/attention_rows.h"
+#include "kernels/cpu/both_dtypes.h"
 
 static int64_t mask_offset(const attention *a, int64_t head) {
   int64_t offset = 0;

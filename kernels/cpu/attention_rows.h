@@ -1,4 +1,5 @@
 /* Blocks of attention for one dtype: define T, NAME(x), EXP_T and LOG_T, then include. s: (rows, BLOCK_K) scores. */
+#include "kernels/cpu/softmax_rows.h"
 
 /* Entries of key places [k0, k0 + n) as scores of query `row`: scaled, masked, minus infinity where unseen. */
 static void NAME(finish_scores)(const attention *a, const scope *at, const T *mask, const uint8_t *allowed, int64_t row,

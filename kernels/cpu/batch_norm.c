@@ -34,15 +34,8 @@ struct norm {
   int64_t units, per;
 };
 
-#define T float
-#define NAME(x) x##_f32
-#include "kernels/cpu/batch_norm_lines.h"
-#undef T
-#undef NAME
-
-#define T double
-#define NAME(x) x##_f64
-#include "kernels/cpu/batch_norm_lines.h"
+#define LINES "kernels/cpu/batch_norm_lines.h"
+#include "kernels/cpu/both_dtypes.h"
 
 enum { EPS, SAMPLES }; /* options */
 

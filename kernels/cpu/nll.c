@@ -26,21 +26,8 @@ static int64_t label(const kernel *k, const neap_launch *l, const int64_t *targe
   return -1;
 }
 
-#define T float
-#define NAME(x) x##_f32
-#define EXP_T neap_expf
-#define LOG_T neap_logf
-#include "kernels/cpu/nll_lines.h"
-#undef T
-#undef NAME
-#undef EXP_T
-#undef LOG_T
-
-#define T double
-#define NAME(x) x##_f64
-#define EXP_T exp
-#define LOG_T log
-#include "kernels/cpu/nll_lines.h"
+#define LINES "kernels/cpu/nll_lines.h"
+#include "kernels/cpu/both_dtypes.h"
 
 typedef void (*lines_fn)(const kernel *k, const neap_launch *l, int64_t sample, int64_t column, int64_t n);
 

@@ -30,15 +30,8 @@ struct rows {
   int64_t entries, slab; /* entries in all, and in a slab */
 };
 
-#define T float
-#define NAME(x) x##_f32
-#include "kernels/cpu/normalize_rows.h"
-#undef T
-#undef NAME
-
-#define T double
-#define NAME(x) x##_f64
-#include "kernels/cpu/normalize_rows.h"
+#define LINES "kernels/cpu/normalize_rows.h"
+#include "kernels/cpu/both_dtypes.h"
 
 enum { DIMS, GROUPS, EPS, CENTER }; /* options */
 

@@ -82,7 +82,7 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, const draw_fn *by_d
   kernel *k = (kernel *)*out;
   const neap_batch *b = &s->out[0].batch;
   int64_t n = neap__shape_count(&d->shape);
-  k->sampled = (b->kind == NEAP_B_SAMPLE || b->kind == NEAP_B_MIX) && b->dim == 0;
+  k->sampled = neap__batch_carries(b) && b->dim == 0;
   k->rows = k->sampled ? d->shape.dim[0] / b->per : 1;
   k->per_row = k->rows ? n / k->rows : 0;
   k->blocks = (k->per_row + 3) / 4;

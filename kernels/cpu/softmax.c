@@ -16,21 +16,8 @@ struct kernel {
   int64_t units, per;
 };
 
-#define T float
-#define NAME(x) x##_f32
-#define EXP_T neap_expf
-#define LOG_T neap_logf
-#include "kernels/cpu/softmax_lines.h"
-#undef T
-#undef NAME
-#undef EXP_T
-#undef LOG_T
-
-#define T double
-#define NAME(x) x##_f64
-#define EXP_T exp
-#define LOG_T log
-#include "kernels/cpu/softmax_lines.h"
+#define LINES "kernels/cpu/softmax_lines.h"
+#include "kernels/cpu/both_dtypes.h"
 
 static void run(const neap_cpu_kernel *base, const neap_launch *l, uint32_t phase, uint32_t task, uint32_t thread) {
   const kernel *k = (const kernel *)base;

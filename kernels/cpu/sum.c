@@ -231,9 +231,7 @@ static void run(const neap_cpu_kernel *base, const neap_launch *l, uint32_t phas
 /* --- preparation --------------------------------------------------------------------------------------- */
 
 /* The batch dimension of the input, -1 without one. */
-static int32_t batch_dim(const neap_operand *in) {
-  return in->batch.kind == NEAP_B_SAMPLE || in->batch.kind == NEAP_B_MIX ? in->batch.dim : -1;
-}
+static int32_t batch_dim(const neap_operand *in) { return neap__batch_carries(&in->batch) ? in->batch.dim : -1; }
 
 static bool over_samples(const neap_sig *s, const neap_opt *dims) {
   int32_t batch = batch_dim(&s->in[0]);
