@@ -288,6 +288,7 @@ void neap__open_random(lua_State *L);
 void neap__open_ops(lua_State *L, int methods); /* index of the table of tensor methods */
 void neap__open_trace(lua_State *L);
 void neap__open_custom(lua_State *L);
+void neap__open_op_info(lua_State *L);
 void neap__open_graph(lua_State *L);
 void neap__open_snapshot(lua_State *L);
 void neap__open_program(lua_State *L);

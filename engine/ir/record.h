@@ -29,7 +29,34 @@ typedef struct neap_opt_spec {
   bool required;
   double min, max;     /* inclusive; ignored when both are 0 */
   const char *choices; /* CHOICE */
+  const char *doc;     /* what it means, for help and the reference pages: "Step of the window." */
 } neap_opt_spec;
+
+/* Where the reference pages have an op, in their order. Rows of elementwise.def that name none are arithmetic, or
+ * comparisons when their result is bool. */
+#define NEAP_TOPICS(XX)                                  \
+  XX(ARITHMETIC, "Arithmetic and functions")             \
+  XX(COMPARISON, "Comparison and logic")                 \
+  XX(ACTIVATION, "Activations")                          \
+  XX(REDUCTION, "Sums, means and extremes")              \
+  XX(SHAPE, "Shape")                                     \
+  XX(JOIN, "Joining, cutting and repeating")             \
+  XX(INDEX, "Indexing")                                  \
+  XX(SORT, "Order")                                      \
+  XX(PRODUCT, "Matrix products")                         \
+  XX(CONVOLUTION, "Convolution, pooling and resampling") \
+  XX(NORMALIZATION, "Normalization")                     \
+  XX(SEQUENCE, "Attention and recurrence")               \
+  XX(LOSS, "Losses")                                     \
+  XX(RANDOM, "Randomness")                               \
+  XX(MAKE, "Making tensors")
+
+typedef enum neap_topic {
+  NEAP_TOPIC_NONE = 0,
+#define XX(name, title) NEAP_TOPIC_##name,
+  NEAP_TOPICS(XX)
+#undef XX
+} neap_topic;
 
 /* How an op treats the samples of a batch; from it the plan derives what micro-batches do to exactness. */
 typedef enum neap_batch_rule {
@@ -124,7 +151,14 @@ struct neap_op {
   /* Conformance cases: "f32[2,3] f32[3]; dim=-1; keepdim=true"; dims as in Lua, NULL ends. Input words:
    * dtype, shape in brackets, then optionally :positive, :distinct, :below=N (integers in [0, N)). */
   const char *const *samples;
-  const char *doc; /* one sentence for the reference pages, with the source of what it computes */
+  /* Sentences for help and the reference pages: what it computes with its source, where it has no gradient. */
+  const char *doc;
+  /* Lua lines that show it to one who has `neap`; "--> text" ends a line that prints this text. */
+  const char *example;
+  neap_topic topic;
+  /* Inputs and results, "weight [out, in], bias? [out] -> [..., out]": a name, ? when it may be left out or ... when
+   * it is a list, its shape ([...]: any), its dtype where that is not a floating-point one. */
+  const char *args;
 };
 
 static inline bool neap__shape_only(const neap_op *op, uint32_t i) { return i < 8 && (op->shape_only >> i & 1); }

@@ -15,10 +15,10 @@ enum {
 /* --- position and kind of each row --- */
 enum {
   ROW_NONE = 0,
-#define UNARY(name, class, f, gx, doc) ROW_##name,
-#define BINARY(name, class, f, ga, gb, doc) ROW_##name,
-#define COMPARE(name, f, doc) ROW_##name,
-#define TERNARY(name, f, gb, gc, doc) ROW_##name,
+#define UNARY(name, class, f, gx, ...) ROW_##name,
+#define BINARY(name, class, f, ga, gb, ...) ROW_##name,
+#define COMPARE(name, f, ...) ROW_##name,
+#define TERNARY(name, f, gb, gc, ...) ROW_##name,
 #include "op/elementwise.def"
 #undef UNARY
 #undef BINARY
@@ -28,10 +28,10 @@ enum {
 
 static const uint8_t kinds[] = {
     0,
-#define UNARY(name, class, f, gx, doc) KIND_##class,
-#define BINARY(name, class, f, ga, gb, doc) KIND_##class,
-#define COMPARE(name, f, doc) KIND_LOGICAL,
-#define TERNARY(name, f, gb, gc, doc) KIND_WHERE,
+#define UNARY(name, class, f, gx, ...) KIND_##class,
+#define BINARY(name, class, f, ga, gb, ...) KIND_##class,
+#define COMPARE(name, f, ...) KIND_LOGICAL,
+#define TERNARY(name, f, gb, gc, ...) KIND_WHERE,
 #include "op/elementwise.def"
 #undef UNARY
 #undef BINARY
@@ -87,21 +87,21 @@ static neap_id back_to(neap_graph *g, const neap_node *n, uint32_t i, neap_id gr
 #define SET(i, gradient) \
   if (need & (1u << i)) gin[i] = back_to(g, n, i, gradient)
 
-#define UNARY(name, class, f, gx, doc)                      \
+#define UNARY(name, class, f, gx, ...)                      \
   GRAD(name) {                                              \
     const neap_id x = n->in[0], y = n->out[0], d = gout[0]; \
     (void)x, (void)y, (void)d;                              \
     SET(0, gx);                                             \
   }
-#define BINARY(name, class, f, ga, gb, doc)                               \
+#define BINARY(name, class, f, ga, gb, ...)                               \
   GRAD(name) {                                                            \
     const neap_id a = n->in[0], b = n->in[1], y = n->out[0], d = gout[0]; \
     (void)a, (void)b, (void)y, (void)d;                                   \
     SET(0, ga);                                                           \
     SET(1, gb);                                                           \
   }
-#define COMPARE(name, f, doc)
-#define TERNARY(name, f, gb, gc, doc)                                                   \
+#define COMPARE(name, f, ...)
+#define TERNARY(name, f, gb, gc, ...)                                                   \
   GRAD(name) {                                                                          \
     const neap_id a = n->in[0], b = n->in[1], c = n->in[2], y = n->out[0], d = gout[0]; \
     (void)a, (void)b, (void)c, (void)y, (void)d;                                        \
@@ -159,26 +159,26 @@ static const char *const ternary[] = {"bool[2,3] f32[2,3] f32[2,3]", "bool[3] f3
 #define HIDDEN_INTERNAL true
 #define HIDDEN_POWER true
 
-#define RECORD(op_name, inputs, hidden, discrete, places, gradient, cases, text) \
-  const neap_op neap__op_##op_name = {.name = #op_name,                          \
-                                      .min_in = inputs,                          \
-                                      .max_in = inputs,                          \
-                                      .n_out = 1,                                \
-                                      .internal = hidden,                        \
-                                      .nondiff = discrete,                       \
-                                      .row = ROW_##op_name,                      \
-                                      .inplace = places,                         \
-                                      .precision = NEAP_PREC_FOLLOW,             \
-                                      .rule = NEAP_BATCH_ELEMENTWISE,            \
-                                      .infer = infer,                            \
-                                      .grad = gradient,                          \
-                                      .batch = neap__batch_elementwise,          \
-                                      .samples = cases,                          \
-                                      .doc = text};
-#define UNARY(name, class, f, gx, doc) \
-  RECORD(name, 1, HIDDEN_##class, KIND_##class == KIND_LOGICAL, 1, grad_##name, UNARY_SAMPLES_##class, doc)
-#define BINARY(name, class, f, ga, gb, doc) \
-  RECORD(name, 2, HIDDEN_##class, false, 3, grad_##name, BINARY_SAMPLES_##class, doc)
-#define COMPARE(name, f, doc) RECORD(name, 2, false, true, 3, NULL, compare, doc)
-#define TERNARY(name, f, gb, gc, doc) RECORD(name, 3, false, false, 6, grad_##name, ternary, doc)
+#define RECORD(op_name, inputs, hidden, discrete, places, gradient, cases, ...) \
+  const neap_op neap__op_##op_name = {.name = #op_name,                         \
+                                      .min_in = inputs,                         \
+                                      .max_in = inputs,                         \
+                                      .n_out = 1,                               \
+                                      .internal = hidden,                       \
+                                      .nondiff = discrete,                      \
+                                      .row = ROW_##op_name,                     \
+                                      .inplace = places,                        \
+                                      .precision = NEAP_PREC_FOLLOW,            \
+                                      .rule = NEAP_BATCH_ELEMENTWISE,           \
+                                      .infer = infer,                           \
+                                      .grad = gradient,                         \
+                                      .batch = neap__batch_elementwise,         \
+                                      .samples = cases,                         \
+                                      .doc = __VA_ARGS__};
+#define UNARY(name, class, f, gx, ...) \
+  RECORD(name, 1, HIDDEN_##class, KIND_##class == KIND_LOGICAL, 1, grad_##name, UNARY_SAMPLES_##class, __VA_ARGS__)
+#define BINARY(name, class, f, ga, gb, ...) \
+  RECORD(name, 2, HIDDEN_##class, false, 3, grad_##name, BINARY_SAMPLES_##class, __VA_ARGS__)
+#define COMPARE(name, f, ...) RECORD(name, 2, false, true, 3, NULL, compare, __VA_ARGS__)
+#define TERNARY(name, f, gb, gc, ...) RECORD(name, 3, false, false, 6, grad_##name, ternary, __VA_ARGS__)
 #include "op/elementwise.def"

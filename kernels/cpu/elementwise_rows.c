@@ -150,15 +150,15 @@ NEAP_INLINE int isnan_i(int32_t a) { return (void)a, 0; }
 #define BINARY_INTERNAL BINARY_FLOAT
 #define BINARY_POWER BINARY_FLOAT
 
-#define UNARY(name, class, f, gx, doc) UNARY_##class(name, f)
-#define BINARY(name, class, f, ga, gb, doc) BINARY_##class(name, f)
-#define COMPARE(name, f, doc)                           \
+#define UNARY(name, class, f, gx, ...) UNARY_##class(name, f)
+#define BINARY(name, class, f, ga, gb, ...) BINARY_##class(name, f)
+#define COMPARE(name, f, ...)                           \
   BINARY_DENSE(name##_f32, float, float, uint8_t, f)    \
   BINARY_STEP(name##_f64, double, double, uint8_t, f)   \
   BINARY_STEP(name##_i64, int64_t, int64_t, uint8_t, f) \
   BINARY_STEP(name##_i32, int32_t, int32_t, uint8_t, f) \
   BINARY_STEP(name##_u8, int32_t, uint8_t, uint8_t, f)
-#define TERNARY(name, f, gb, gc, doc)                    \
+#define TERNARY(name, f, gb, gc, ...)                    \
   TERNARY_DENSE(name##_f32, float, float, float, f)      \
   TERNARY_STEP(name##_f64, double, double, double, f)    \
   TERNARY_STEP(name##_i64, int64_t, int64_t, int64_t, f) \
@@ -179,10 +179,10 @@ NEAP_INLINE int isnan_i(int32_t a) { return (void)a, 0; }
 #define TYPES_POWER TWO
 #define TYPES_NUMERIC FIVE
 #define TYPES_LOGICAL FIVE
-#define UNARY(name, class, f, gx, doc) TYPES_##class(name)
-#define BINARY(name, class, f, ga, gb, doc) TYPES_##class(name)
-#define COMPARE(name, f, doc) FIVE(name)
-#define TERNARY(name, f, gb, gc, doc) FIVE(name)
+#define UNARY(name, class, f, gx, ...) TYPES_##class(name)
+#define BINARY(name, class, f, ga, gb, ...) TYPES_##class(name)
+#define COMPARE(name, f, ...) FIVE(name)
+#define TERNARY(name, f, gb, gc, ...) FIVE(name)
 const neap_cpu_row NEAP_CPU_NAME(rows)[][NEAP_ROW_TYPES] = {
     {NULL, NULL, NULL, NULL, NULL},
 #include "op/elementwise.def"

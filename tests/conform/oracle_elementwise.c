@@ -34,10 +34,10 @@ typedef double (*row_fn)(double x, double b, double c);
     (void)x, (void)b, (void)c;                                 \
     return (double)(formula);                                  \
   }
-#define UNARY(name, class, f, gx, doc) DEFINE(name, double, f)
-#define BINARY(name, class, f, ga, gb, doc) DEFINE(name, double, f)
-#define COMPARE(name, f, doc) DEFINE(name, double, f)
-#define TERNARY(name, f, gb, gc, doc) DEFINE(name, int, f)
+#define UNARY(name, class, f, gx, ...) DEFINE(name, double, f)
+#define BINARY(name, class, f, ga, gb, ...) DEFINE(name, double, f)
+#define COMPARE(name, f, ...) DEFINE(name, double, f)
+#define TERNARY(name, f, gb, gc, ...) DEFINE(name, int, f)
 #include "op/elementwise.def"
 #undef UNARY
 #undef BINARY
@@ -46,10 +46,10 @@ typedef double (*row_fn)(double x, double b, double c);
 
 static const row_fn rows[] = {
     NULL,
-#define UNARY(name, class, f, gx, doc) row_##name,
-#define BINARY(name, class, f, ga, gb, doc) row_##name,
-#define COMPARE(name, f, doc) row_##name,
-#define TERNARY(name, f, gb, gc, doc) row_##name,
+#define UNARY(name, class, f, gx, ...) row_##name,
+#define BINARY(name, class, f, ga, gb, ...) row_##name,
+#define COMPARE(name, f, ...) row_##name,
+#define TERNARY(name, f, gb, gc, ...) row_##name,
 #include "op/elementwise.def"
 #undef UNARY
 #undef BINARY

@@ -17,6 +17,57 @@ static void check_doc(const cf_case *c) {
   if (n < 4 || doc[n - 1] != '.' || strchr(doc, '\n')) cf_complain(c, "has no sentence of documentation");
 }
 
+/* --- what help and the reference pages show --- */
+
+/* The inputs or results in text up to `end`, which commas outside of brackets part; how many may be left out and are
+ * lists. */
+typedef struct arg_count {
+  uint32_t all, optional, lists;
+} arg_count;
+
+static arg_count count_args(const char *text, const char *end) {
+  arg_count n = {0};
+  int depth = 0;
+  bool name = true;
+  if (text < end) n.all = 1;
+  for (const char *p = text; p < end; p++) {
+    depth += (*p == '[') - (*p == ']');
+    if (*p == ' ') name = false;
+    if (*p == '?' && name) n.optional++;
+    if (*p == '.' && name && p[-1] != '.') n.lists++;
+    if (*p != ',' || depth > 0) continue;
+    n.all++;
+    p++; /* the space */
+    name = true;
+  }
+  return n;
+}
+
+static void check_args(const cf_case *c) {
+  const neap_op *op = c->op;
+  const char *arrow = op->args ? strstr(op->args, "-> ") : NULL;
+  const uint32_t results = op->results ? op->results : 1;
+  if (!arrow) {
+    cf_complain(c, "does not name its inputs and results");
+    return;
+  }
+  const arg_count in = count_args(op->args, arrow), out = count_args(arrow + 3, op->args + strlen(op->args));
+  if (op->max_in == 255 ? in.lists != 1 : in.all != op->max_in || (int)in.optional != op->max_in - op->min_in)
+    cf_complain(c, "names %u inputs, of which %u may be left out: \"%s\"", in.all, in.optional, op->args);
+  if (out.all != results) cf_complain(c, "names %u results of %u: \"%s\"", out.all, results, op->args);
+}
+
+static void check_shown(const cf_case *c) {
+  const neap_op *op = c->op;
+  if (op->internal) return;
+  if (op->args || !op->row) check_args(c);
+  if (op->topic == NEAP_TOPIC_NONE && !op->row) cf_complain(c, "has no topic");
+  if (!op->example || !strstr(op->example, op->name) || !strstr(op->example, "  --> "))
+    cf_complain(c, "has no example that calls it and tells what is printed");
+  for (int k = 0; k < NEAP_MAX_OPTS && op->opts[k].type != NEAP_OPT_END; k++)
+    if (!op->opts[k].doc) cf_complain(c, "does not tell what option `%s` means", op->opts[k].name);
+}
+
 static void check_option(const cf_case *c, int k) {
   const neap_opt_spec *s = &c->op->opts[k];
   if (!s->name || !s->name[0]) {
@@ -57,4 +108,5 @@ void cf_check_record(const cf_case *c) {
   check_doc(c);
   for (int k = 0; k < NEAP_MAX_OPTS && c->op->opts[k].type != NEAP_OPT_END; k++) check_option(c, k);
   check_rules(c);
+  if (c->op->example) check_shown(c);
 }
