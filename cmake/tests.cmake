@@ -1,6 +1,6 @@
 # CTest labels: unit (cmocka programs), conform (one test for each op of the table), reference (PyTorch's numbers),
-# lua (Busted), embed (the installed package), docs (code in the README); in a sanitized build all but the last two
-# also carry `asan`.
+# lua (Busted), embed (the installed package), docs (code in the README and the reference runs, and the reference is as
+# generated); in a sanitized build all but the last two also carry `asan`.
 
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
 if(NOT CMOCKA_FOUND)
@@ -103,7 +103,6 @@ if(NOT NEAP_SANITIZE)
     neap_add_test(embed.package embed 600 ${CMAKE_COMMAND} -DBUILD=${CMAKE_CURRENT_BINARY_DIR}
                   -DSOURCE=${PROJECT_SOURCE_DIR}/tests/embed -P cmake/check_package.cmake)
   endif()
-  if(EXISTS ${PROJECT_SOURCE_DIR}/tests/docs/run.lua)
-    neap_add_test(docs.readme docs 300 neap_executable tests/docs/run.lua)
-  endif()
+  neap_add_test(docs.examples docs 300 neap_executable tests/docs/run.lua)
+  neap_add_test(docs.reference docs 60 neap_executable tools/reference/main.lua --check)
 endif()

@@ -2,11 +2,14 @@
 local core = require "neap.core"
 local check = require "neap.check"
 
+---@class neap.data
 local M = {}
 
+--- Anything with these two fields is a dataset: a table of your own will do.
 ---@class neap.Dataset
----@field size integer
----@field fetch fun(self: neap.Dataset, indices: integer[]): table<string, neap.Tensor>
+---@field size integer samples
+---@field fetch fun(self: neap.Dataset, indices: integer[]): table<string, neap.Tensor> the samples at these positions
+--- (from 1, in this order) as tensors by field, one row a sample
 
 -- A batch has these of its own.
 local reserved = {size = true, indices = true, epoch = true, position = true}
@@ -49,9 +52,11 @@ end
 local Hdf5 = {}
 Hdf5.__index = Hdf5
 
---- Samples in an HDF5 file, read when they are asked for. A file or item that is not there is an error.
+--- Samples in an HDF5 file, read when they are asked for: what is in memory is a batch, not the file. Samples lie
+--- along the first dimension of each dataset; all have as many. Rows keep the dtype they are stored in. A file or item
+--- that is not there is an error.
 ---@param path string
----@param fields table<string, string> name to the path of a dataset in the file
+---@param fields table<string, string> field of a batch to the path of a dataset in the file
 ---@return neap.Dataset
 function M.hdf5(path, fields)
   check.value("data.hdf5", "the path", path, {kind = "string"})
@@ -84,8 +89,8 @@ end
 local Tensors = {}
 Tensors.__index = Tensors
 
---- Samples in tensors, along their first dimension.
----@param fields table<string, neap.Tensor>
+--- Samples in tensors, along their first dimension. Batches in order are views of them, others are copies.
+---@param fields table<string, neap.Tensor> field of a batch to a tensor; all have the same first dimension
 ---@return neap.Dataset
 function M.tensors(fields)
   check_fields("data.tensors", fields)
@@ -119,8 +124,13 @@ end
 local Custom = {}
 Custom.__index = Custom
 
---- Samples that a function makes: get(i) returns {x = tensor, y = tensor or number}, i from 1 to size.
----@param options {size: integer, get: fun(i: integer): table<string, neap.Tensor|number>}
+---@class neap.data.DatasetOptions
+---@field size integer samples
+---@field get fun(i: integer): table<string, neap.Tensor|number> sample i, from 1 to size: tensors of one shape a field,
+--- which are stacked, or numbers, which become a vector: `int64` when all are integers, else `fp32`
+
+--- Samples that a function makes one by one.
+---@param options neap.data.DatasetOptions
 ---@return neap.Dataset
 function M.dataset(options)
   local o = check.options("data.dataset", options, {

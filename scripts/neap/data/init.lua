@@ -7,7 +7,6 @@ local datasets = require "neap.data.datasets"
 local loader = require "neap.data.loader"
 local random = require "neap.data.random"
 
----@class neap.data
 return {
   hdf5 = datasets.hdf5, tensors = datasets.tensors, dataset = datasets.dataset,
   loader = loader.new, is_loader = loader.is_loader, random = random,

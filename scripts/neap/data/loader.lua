@@ -2,12 +2,15 @@
 local check = require "neap.check"
 local random = require "neap.data.random"
 
+--- A table with the dataset's fields, or those that `transform` left, and these:
 ---@class neap.Batch
 ---@field size integer samples
 ---@field indices integer[] which samples of the dataset, from 1
 ---@field epoch integer
 ---@field position integer samples of the epoch before this batch
 
+--- Where it is, is a place in the order of the samples of an epoch: which batch size is in force changes nothing of
+--- that order, so a batch that had to shrink neither repeats nor loses a sample.
 ---@class neap.Loader
 ---@field batch_size integer
 local Loader = {__name = "neap.loader"}
@@ -25,9 +28,17 @@ local specs = {
   transform = {kind = "callable"},
 }
 
---- Options: dataset, batch_size, shuffle, seed, drop_last, workers, transform (changes a batch, or returns
---- another).
----@param options table
+---@class neap.LoaderOptions
+---@field dataset neap.Dataset one of `neap.data`, or any table with `size` and `fetch`
+---@field batch_size? integer samples (default 1)
+---@field shuffle? boolean another order each epoch, which seed and epoch alone decide (default false)
+---@field seed? integer of the order; in a trainer with `seed`, that one unless said here (default 0)
+---@field drop_last? boolean leave out the last batch of an epoch when it is smaller (default false)
+---@field workers? integer threads that load; only 0, the script's own, in this build (default 0)
+---@field transform? fun(batch: neap.Batch): neap.Batch? changes a batch on its way, or returns another
+
+--- Batches of a dataset.
+---@param options neap.LoaderOptions
 ---@return neap.Loader
 function M.new(options)
   local o = check.options("data.loader", options, specs)
@@ -43,6 +54,7 @@ function M.new(options)
   return setmetatable(o, Loader)
 end
 
+--- Whether v is a loader.
 ---@param v any
 ---@return boolean
 function M.is_loader(v)
@@ -100,7 +112,7 @@ function Loader:peek()
   return count > 0 and fetch(self, self.position, count) or nil
 end
 
---- The next batch; nil once at the end of each epoch.
+--- The next batch; nil once at the end of each epoch, after which the next epoch begins.
 ---@return neap.Batch?
 function Loader:next()
   local batch = self:peek()
@@ -114,7 +126,8 @@ end
 
 --- Where the loader will be once a batch of it has been used: the place after it, or the next epoch's beginning.
 ---@param batch neap.Batch
----@return integer epoch, integer position
+---@return integer epoch
+---@return integer position samples of that epoch before it
 function Loader:place_after(batch)
   local position = batch.position + batch.size
   if size_at(self, position) == 0 then return batch.epoch + 1, 0 end
@@ -128,8 +141,8 @@ function Loader:go_to(epoch, position)
   self.epoch_number, self.position = epoch, position
 end
 
---- The first `count` samples of this epoch's order, for whoever wants to see their shapes; the place stays.
----@param count integer
+--- The first samples of this epoch's order, for whoever wants to see their shapes; the place stays.
+---@param count integer samples
 ---@return neap.Batch
 function Loader:sample(count)
   return fetch(self, 0, count)
@@ -145,8 +158,8 @@ function Loader:from_start()
 end
 
 --- Iterates over the batches of epoch n, from its beginning; after load_state, from where that was.
----@param n? integer
----@return fun(): neap.Batch?
+---@param n? integer from 1; the epoch it is at when left out
+---@return fun(): neap.Batch? to be used in a `for`
 function Loader:epoch(n)
   n = check.value("loader:epoch", "the number of the epoch", n or self.epoch_number, {kind = "integer", min = 1})
   if not (self.resumed and self.epoch_number == n) then self.epoch_number, self.position = n, 0 end
@@ -180,13 +193,14 @@ function Loader:batches()
   return whole + ((rest > 0 and not self.drop_last) and 1 or 0)
 end
 
---- Where the loader is, as a plain table.
+--- Where the loader is, as a plain table: `{epoch =, position =, batch_size =, seed =}`.
 ---@return table
 function Loader:state()
   return {epoch = self.epoch_number, position = self.position, batch_size = self.batch_size, seed = self.seed}
 end
 
 --- Raises unless a state is one of a loader over as many samples; returns its fields.
+---@package
 ---@param saved table
 ---@return table
 function Loader:check_state(saved)

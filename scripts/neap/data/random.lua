@@ -1,6 +1,7 @@
 --- Counter-based random integers in plain Lua: the same on every machine, and apart from the engine's own
 --- numbers, so that the order of samples does not depend on what else is drawn.
 --- SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+---@class neap.data.random
 local M = {}
 
 local GOLDEN <const> = 0x9E3779B97F4A7C15
@@ -14,15 +15,16 @@ function M.mix(z)
   return z ~ (z >> 31)
 end
 
---- The n-th number (from 1) of the stream `key`.
----@param key integer
----@param n integer
+--- The n-th number of a stream: 64 random bits.
+---@param key integer names the stream
+---@param n integer from 1
 ---@return integer
 function M.at(key, n)
   return M.mix(key + n * GOLDEN)
 end
 
 --- A stream's key out of integers: a seed, an epoch, ...
+---@param ... integer
 ---@return integer
 function M.key(...)
   local key = 0
@@ -40,7 +42,7 @@ function M.hash(text, seed)
   return h & math.maxinteger
 end
 
---- The numbers 1 to n in an order given by `key` alone (Fisher and Yates).
+--- The numbers 1 to n in an order that `key` alone decides (Fisher and Yates).
 ---@param n integer
 ---@param key integer
 ---@return integer[]
