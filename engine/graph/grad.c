@@ -10,12 +10,21 @@ typedef struct grads {
   neap_id *of;     /* gradient gathered so far of each value that existed at the start */
   uint8_t *wanted; /* values on a path to wrt */
   uint32_t n;
+  uint32_t first, end; /* the nodes gone through */
 } grads;
+
+/* Some values, gradients of them, and values by which they are differentiated. */
+typedef struct pull {
+  const neap_id *out, *gout, *wrt;
+  uint32_t n_out, n_wrt;
+} pull;
+
+static void pull_back(neap_graph *g, uint32_t first, const pull *p, neap_id *gradients);
 
 static void mark_wanted(grads *s, const neap_id *wrt, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     if (wrt[i] < s->n) s->wanted[wrt[i]] = 1;
-  for (uint32_t k = 0; k < s->g->n_nodes; k++) {
+  for (uint32_t k = s->first; k < s->end; k++) {
     const neap_node *node = s->g->nodes[k];
     bool any = false;
     for (uint32_t i = 0; i < node->n_in; i++) any |= s->wanted[node->in[i]] != 0;
@@ -34,6 +43,27 @@ static bool wants(const grads *s, const neap_node *node, uint32_t i) {
   return s->wanted[node->in[i]] && neap__dtype_is_float(neap__desc_of(s->g, node->in[i])->dtype);
 }
 
+/* Whether gradient i is wanted, and of an input that is there twice, whether it is the first. */
+static bool wants_first(const grads *s, const neap_node *node, uint32_t i) {
+  for (uint32_t j = 0; j < i; j++)
+    if (node->in[j] == node->in[i]) return false;
+  return wants(s, node, i);
+}
+
+/* Differentiates what the node is made of. */
+static void back_unfused(grads *s, const neap_node *node, const neap_id *gout, neap_id *gin) {
+  neap_id out[NEAP_MAX_OUT] = {NEAP_NONE, NEAP_NONE, NEAP_NONE, NEAP_NONE};
+  const uint32_t first = s->g->n_nodes;
+  neap_id *wrt = neap__zone_alloc(&s->g->zone, node->n_in * sizeof *wrt);
+  if (!wrt) {
+    neap__graph_fail(s->g, node->op, NEAP_NOMEM, "the host allocator refused memory for gradients");
+    return;
+  }
+  for (uint32_t i = 0; i < node->n_in; i++) wrt[i] = wants_first(s, node, i) ? node->in[i] : NEAP_NONE;
+  node->op->unfused(s->g, node, out);
+  pull_back(s->g, first, &(pull){out, gout, wrt, node->n_out, node->n_in}, gin);
+}
+
 static void back(grads *s, const neap_node *node) {
   const neap_op *op = node->op;
   neap_id gout[NEAP_MAX_OUT];
@@ -48,7 +78,7 @@ static void back(grads *s, const neap_node *node) {
     if (wants(s, node, i)) need |= 1u << (i < 31 ? i : 31);
   if (!need) return;
   neap__graph_where(s->g, node->path, node->where);
-  if (!op->grad) {
+  if (!op->grad && !op->unfused) {
     neap__graph_fail(s->g, op, NEAP_UNSUPPORTED, "has no gradient");
     return;
   }
@@ -59,7 +89,10 @@ static void back(grads *s, const neap_node *node) {
   }
   for (uint32_t i = 0; i < node->n_in; i++) gin[i] = NEAP_NONE;
   s->g->called = node->called;
-  op->grad(s->g, node, gout, gin, need);
+  if (op->grad)
+    op->grad(s->g, node, gout, gin, need);
+  else
+    back_unfused(s, node, gout, gin);
   s->g->called = NULL;
   for (uint32_t i = 0; i < node->n_in; i++)
     if (wants(s, node, i)) add_to(s, node->in[i], gin[i]);
@@ -79,10 +112,9 @@ static neap_id seed_one(neap_graph *g, neap_id loss) {
   return neap__build(g, &neap__op_expand, &one, 1, opt);
 }
 
-void neap__gradient(neap_graph *g, neap_id loss, neap_id seed, const neap_id *wrt, uint32_t n, neap_id *out) {
-  for (uint32_t i = 0; i < n; i++) out[i] = NEAP_NONE;
+static void pull_back(neap_graph *g, uint32_t first, const pull *p, neap_id *gradients) {
+  grads s = {.g = g, .n = g->n_values, .first = first, .end = g->n_nodes};
   if (g->error.status != NEAP_OK) return;
-  grads s = {.g = g, .n = g->n_values};
   s.of = neap__zone_alloc(&g->zone, s.n * sizeof *s.of);
   s.wanted = neap__zone_alloc(&g->zone, s.n);
   if (!s.of || !s.wanted) {
@@ -90,13 +122,18 @@ void neap__gradient(neap_graph *g, neap_id loss, neap_id seed, const neap_id *wr
     return;
   }
   for (uint32_t i = 0; i < s.n; i++) s.of[i] = NEAP_NONE;
-  mark_wanted(&s, wrt, n);
-  uint32_t n_nodes = g->n_nodes;
+  mark_wanted(&s, p->wrt, p->n_wrt);
+  for (uint32_t o = 0; o < p->n_out; o++)
+    if (p->out[o] != NEAP_NONE) add_to(&s, p->out[o], p->gout[o]);
+  for (uint32_t k = s.end; k-- > first && g->error.status == NEAP_OK;) back(&s, g->nodes[k]);
+  for (uint32_t i = 0; i < p->n_wrt && g->error.status == NEAP_OK; i++)
+    if (p->wrt[i] != NEAP_NONE) gradients[i] = s.of[p->wrt[i]];
+}
+
+void neap__gradient(neap_graph *g, neap_id loss, neap_id seed, const neap_id *wrt, uint32_t n, neap_id *out) {
+  for (uint32_t i = 0; i < n; i++) out[i] = NEAP_NONE;
+  if (g->error.status != NEAP_OK) return;
   if (seed == NEAP_NONE) seed = seed_one(g, loss);
-  if (seed == NEAP_NONE) return;
-  s.of[loss] = seed;
-  for (uint32_t k = n_nodes; k-- > 0 && g->error.status == NEAP_OK;) back(&s, g->nodes[k]);
-  for (uint32_t i = 0; i < n && g->error.status == NEAP_OK; i++) out[i] = s.of[wrt[i]];
-  if (g->error.status != NEAP_OK)
-    for (uint32_t i = 0; i < n; i++) out[i] = NEAP_NONE;
+  pull_back(g, 0, &(pull){&loss, &seed, wrt, 1, n}, out);
+  for (uint32_t i = 0; i < n && g->error.status != NEAP_OK; i++) out[i] = NEAP_NONE;
 }

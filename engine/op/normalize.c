@@ -76,12 +76,77 @@ static neap_status infer(neap_infer *x) {
   return NEAP_OK;
 }
 
+/* --- rows out of other ops --- */
+
+#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
+#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
+#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
+
+/* v, of x's shape, with a row's elements in its last dimensions, `*from` and on: with groups (N, groups, channels of
+ * one, inner). */
+static neap_id as_rows(neap_graph *g, neap_id v, const neap_opt *opt, int32_t *from) {
+  const neap_shape s = neap__desc_at(g, v).shape;
+  neap_shape rows = {4, {s.dim[0], opt[GROUPS].v.i, s.dim[1] / (opt[GROUPS].v.i > 0 ? opt[GROUPS].v.i : 1), 1}};
+  *from = opt[GROUPS].v.i > 0 ? 2 : s.ndim - (int32_t)opt[DIMS].v.i;
+  if (opt[GROUPS].v.i == 0) return v;
+  for (int32_t i = 2; i < s.ndim; i++) rows.dim[3] *= s.dim[i];
+  return neap__reshape_to(g, v, &rows);
+}
+
+/* Statistics beside `rows`. */
+static neap_id beside_rows(neap_graph *g, neap_id v, neap_id rows, int32_t from) {
+  neap_shape s = neap__desc_at(g, rows).shape;
+  for (int32_t i = from; i < s.ndim; i++) s.dim[i] = 1;
+  return neap__reshape_to(g, v, &s);
+}
+
+/* The weight beside `rows`. */
+static neap_id weight_beside(neap_graph *g, neap_id w, neap_id rows, const neap_opt *opt) {
+  const neap_shape s = neap__desc_at(g, rows).shape;
+  const neap_shape channels = {3, {s.dim[1], s.dim[2], 1}};
+  return opt[GROUPS].v.i > 0 ? neap__reshape_to(g, w, &channels) : w;
+}
+
+static neap_id sum_rows(neap_graph *g, neap_id v, int32_t from) {
+  int64_t dims[NEAP_MAX_DIMS];
+  const int32_t n = neap__desc_at(g, v).shape.ndim;
+  for (int32_t i = from; i < n; i++) dims[i - from] = i;
+  return neap__reduce(g, &neap__op_sum, v, dims, n - from, true);
+}
+
+static double row_length(const neap_graph *g, neap_id rows, int32_t from) {
+  const neap_shape s = neap__desc_at(g, rows).shape;
+  double n = 1;
+  for (int32_t i = from; i < s.ndim; i++) n *= (double)s.dim[i];
+  return n > 0 ? n : 1;
+}
+
+/* What the statistics add to x's gradient, with h = (x - mean) rstd: d mean / n - d rstd rstd^2 h / n. */
+static neap_id grad_stats(neap_graph *g, const neap_node *n, neap_id mean, neap_id rstd) {
+  int32_t from;
+  const neap_shape shape = neap__desc_at(g, n->in[0]).shape;
+  const neap_id x = as_rows(g, n->in[0], n->opt, &from), s = beside_rows(g, n->out[2], x, from);
+  const double share = 1 / row_length(g, x, from);
+  neap_id sum = NEAP_NONE;
+  if (mean != NEAP_NONE && n->opt[CENTER].v.i)
+    sum = neap__expand_as(g, beside_rows(g, neap__scale(g, mean, share), x, from), x);
+  if (rstd != NEAP_NONE) {
+    const neap_id slope = neap__scale(g, MUL(beside_rows(g, rstd, x, from), MUL(s, MUL(s, s))), -share);
+    const neap_id more = MUL(slope, SUB(x, beside_rows(g, n->out[1], x, from)));
+    sum = sum == NEAP_NONE ? more : ADD(sum, more);
+  }
+  return sum == NEAP_NONE ? sum : neap__reshape_to(g, sum, &shape);
+}
+
 static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
   const neap_id in[] = {gout[0], n->in[0], n->out[1], n->out[2], n->n_in > 1 ? n->in[1] : NEAP_NONE};
   neap_id out[NEAP_MAX_OUT];
-  if (gout[0] == NEAP_NONE) return;
-  if (need & 1) gin[0] = neap__build(g, &neap__op_normalize_grad, in, n->n_in > 1 ? 5 : 4, n->opt);
-  if (!(need & 6)) return;
+  if (need & 1) {
+    if (gout[0] != NEAP_NONE) gin[0] = neap__build(g, &neap__op_normalize_grad, in, n->n_in > 1 ? 5 : 4, n->opt);
+    const neap_id more = grad_stats(g, n, gout[1], gout[2]);
+    if (more != NEAP_NONE) gin[0] = gin[0] == NEAP_NONE ? more : ADD(gin[0], more);
+  }
+  if (gout[0] == NEAP_NONE || !(need & 6)) return;
   neap__build_n(g, &neap__op_normalize_grad_weight, in, 4, n->opt, out);
   if (need & 2) gin[1] = out[0];
   if (need & 4) gin[2] = out[1];
@@ -160,6 +225,20 @@ static neap_status infer_grad(neap_infer *x) {
   return x->n_in > 4 ? need_shape(x, 4, "weight", &params) : NEAP_OK;
 }
 
+/* With g = d w and h = (x - mean) rstd: rstd (g - mean(g) - h mean(g h)). */
+static void unfused_grad(neap_graph *g, const neap_node *n, neap_id *out) {
+  int32_t from;
+  const neap_shape shape = neap__desc_at(g, n->in[1]).shape;
+  const neap_id x = as_rows(g, n->in[1], n->opt, &from), s = beside_rows(g, n->in[3], x, from);
+  const double share = 1 / row_length(g, x, from);
+  const neap_id h = MUL(SUB(x, beside_rows(g, n->in[2], x, from)), s);
+  neap_id d = as_rows(g, n->in[0], n->opt, &from);
+  if (n->n_in > 4) d = MUL(d, weight_beside(g, n->in[4], x, n->opt));
+  neap_id to = SUB(d, MUL(h, neap__scale(g, sum_rows(g, MUL(d, h), from), share)));
+  if (n->opt[CENTER].v.i) to = SUB(to, neap__scale(g, sum_rows(g, d, from), share));
+  out[0] = neap__reshape_to(g, MUL(s, to), &shape);
+}
+
 static neap_status batch_grad(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
   return batch_rows(g, n, in, out, 4);
 }
@@ -179,6 +258,7 @@ const neap_op neap__op_normalize_grad = {
     .inplace = 3,
     .opts = {ROW_OPTIONS},
     .infer = infer_grad,
+    .unfused = unfused_grad,
     .batch = batch_grad,
     .cost = cost,
     .samples = grad_samples,
@@ -192,6 +272,18 @@ static neap_status infer_weight(neap_infer *x) {
   if (s) return s;
   x->out[0] = x->out[1] = (neap_desc){x->in[0].dtype, param_shape(&x->in[1].shape, x->opt)};
   return NEAP_OK;
+}
+
+/* Sums of d h and of d over all rows. */
+static void unfused_weight(neap_graph *g, const neap_node *n, neap_id *out) {
+  int32_t from;
+  const neap_id x = as_rows(g, n->in[1], n->opt, &from), d = as_rows(g, n->in[0], n->opt, &from);
+  const neap_id h = MUL(SUB(x, beside_rows(g, n->in[2], x, from)), beside_rows(g, n->in[3], x, from));
+  const neap_desc to = neap__desc_at(g, n->out[0]);
+  const neap_shape s = neap__desc_at(g, x).shape;
+  const neap_desc beside = {to.dtype, n->opt[GROUPS].v.i > 0 ? (neap_shape){3, {s.dim[1], s.dim[2], 1}} : to.shape};
+  out[0] = neap__reshape_to(g, neap__sum_to(g, MUL(d, h), &beside), &to.shape);
+  out[1] = neap__reshape_to(g, neap__sum_to(g, d, &beside), &to.shape);
 }
 
 static neap_status batch_weight(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
@@ -214,6 +306,7 @@ const neap_op neap__op_normalize_grad_weight = {
     .precision = NEAP_PREC_KEEP,
     .opts = {ROW_OPTIONS},
     .infer = infer_weight,
+    .unfused = unfused_weight,
     .batch = batch_weight,
     .cost = cost,
     .samples = weight_samples,

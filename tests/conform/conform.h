@@ -113,13 +113,14 @@ typedef struct cf_order {
  * sum of all outputs times weights. False (the run is closed): refused, r->err tells. */
 bool cf_differentiated(cf_run *r, cf_level *l, const cf_case *c, const cf_order *what);
 void cf_check_gradient(const cf_case *c);
-void cf_check_second(const cf_case *c);
+void cf_check_higher(const cf_case *c);
 
 /* --- the other checks ---------------------------------------------------------------------------------- */
 void cf_check_record(const cf_case *c);  /* record.c */
 void cf_check_forward(const cf_case *c); /* forward.c */
 void cf_check_shapes(const cf_case *c);
 void cf_check_values(const cf_case *c);
+void cf_check_unfused(const cf_case *c); /* unfused.c */
 void cf_check_inplace(const cf_case *c); /* place.c */
 void cf_check_layouts(const cf_case *c);
 void cf_check_batch(const cf_case *c); /* batch.c */

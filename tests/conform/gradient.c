@@ -10,6 +10,7 @@
 
 /* The step balances h^2 against 2^-53 / h; values are about 1. */
 static const double STEP = 0x1p-16;
+enum { ORDERS = 3 };
 static const double FD_TOLERANCE = 2e-7, F32_TOLERANCE = 2e-5;
 
 static void take_floats(cf_level *l, const neap_graph *g, const neap_id *ids, uint32_t n, uint32_t mask) {
@@ -245,11 +246,14 @@ void cf_check_gradient(const cf_case *c) {
   check_narrow(c, &wide, outputs);
 }
 
-void cf_check_second(const cf_case *c) {
+void cf_check_higher(const cf_case *c) {
   const cf_case wide = cf_wide(c);
   if (c->op->nondiff || !runs(&wide) || without_gradient(&wide, 1)) return;
-  if (without_gradient(&wide, 2))
-    cf_note("no gradient of the gradient", c->op);
-  else
-    check_order(&wide, &(cf_order){2, 1});
+  for (int order = 2; order <= ORDERS; order++) {
+    if (without_gradient(&wide, order)) {
+      cf_note(order == 2 ? "no gradient of the gradient" : "no gradient of the second gradient", c->op);
+      return;
+    }
+    check_order(&wide, &(cf_order){order, 1});
+  }
 }

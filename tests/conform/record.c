@@ -90,12 +90,13 @@ static void check_rules(const cf_case *c) {
   if (op->n_out < 1 || op->n_out > NEAP_MAX_OUT) cf_complain(c, "has %d outputs", op->n_out);
   if (op->min_in > op->max_in) cf_complain(c, "takes %d to %d inputs", op->min_in, op->max_in);
   if (op->expand) {
-    if (op->infer || op->grad || op->batch) cf_complain(c, "is a composite: its parts have the rules");
+    if (op->infer || op->grad || op->unfused || op->batch) cf_complain(c, "is a composite: its parts have the rules");
     return;
   }
   if (!op->infer) cf_complain(c, "has no shape rule");
   if (!op->batch && op->rule != NEAP_BATCH_MIX) cf_complain(c, "has no batch rule");
   if (!op->grad && !op->nondiff && !op->internal) cf_complain(c, "has no gradient");
+  if (op->grad && op->unfused) cf_complain(c, "has two gradients: one rule, or parts that have some");
   if (op->grad && op->nondiff && !op->row) cf_complain(c, "has a gradient that nobody asks for");
   if (op->alias && op->inplace) cf_complain(c, "is an alias: nothing is written");
   if (op->max_in < 8 && (op->inplace >> op->max_in || op->shape_only >> op->max_in))

@@ -18,8 +18,9 @@ typedef struct check {
 static const check checks[] = {
     {"its record is complete", cf_check_record, true},
     {"results", cf_check_forward, false},
+    {"its parts", cf_check_unfused, false},
     {"gradients", cf_check_gradient, false},
-    {"gradients of gradients", cf_check_second, false},
+    {"gradients of gradients", cf_check_higher, false},
     {"zero-size, size 1, broadcast", cf_check_shapes, false},
     {"special and large values", cf_check_values, false},
     {"in place", cf_check_inplace, false},
