@@ -23,12 +23,14 @@ static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint3
   if (!neap__shape_equal(&x.shape, &t.shape))
     return neap__graph_fail(g, op, NEAP_SHAPE, "logits of shape %s and targets of shape %s, expected one shape",
                             neap__shape_text(&x.shape, a, sizeof a), neap__shape_text(&t.shape, b, sizeof b));
-  neap_id loss = n_in == 3 ? weighted(g, in[0], in[1], in[2]) : neap__build2(g, &neap__op_logit_loss, in[0], in[1]);
+  neap_id loss = n_in > 2 ? weighted(g, in[0], in[1], in[2]) : neap__build2(g, &neap__op_logit_loss, in[0], in[1]);
+  if (n_in > 3) loss = MUL(loss, in[3]);
   return neap__reduce_loss(g, loss, opt[0].v.i);
 }
 
 static const char *const samples[] = {"f32[2,3] f32[2,3]:positive",
                                       "f32[2,3] f32[2,3]:positive f32[3]:positive",
+                                      "f32[4,3] f32[4,3]:positive f32[]:positive f32[4,1]",
                                       "f32[4] f32[4]:positive; reduction=none",
                                       "f32[0] f32[0]; reduction=sum",
                                       "f64[5] f64[5]:positive; reduction=sum",
@@ -37,11 +39,12 @@ static const char *const samples[] = {"f32[2,3] f32[2,3]:positive",
 const neap_op neap__op_binary_cross_entropy_with_logits = {
     .name = "binary_cross_entropy_with_logits",
     .min_in = 2,
-    .max_in = 3,
+    .max_in = 4,
     .n_out = 1,
     .opts = {NEAP_REDUCTION},
     .expand = expand,
     .samples = samples,
-    .doc = "Cross entropy of sigmoid(x) and targets in [0, 1], reduced; a third input weighs the positive part "
-           "(torch's pos_weight).",
+    .doc =
+        "Cross entropy of sigmoid(x) and targets in [0, 1], reduced; a third input weighs the positive part "
+        "(torch's pos_weight), a fourth each element's loss (torch's weight; with 1 for the third where that is all).",
 };

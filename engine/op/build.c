@@ -91,3 +91,24 @@ neap_id neap__reduce_loss(neap_graph *g, neap_id v, int64_t reduction) {
   neap_id sum = neap__build1(g, &neap__op_sum, v);
   return reduction == 1 ? sum : neap__scale(g, sum, 1.0 / (double)neap__shape_count(&d.shape));
 }
+
+bool neap__floats(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n, neap_id *in) {
+  neap_dtype all = neap__desc_at(g, given[0]).dtype;
+  for (uint32_t i = 0; i < n; i++) {
+    const neap_dtype t = neap__desc_at(g, given[i]).dtype;
+    if (given[i] == NEAP_NONE) return false;
+    all = neap__dtype_promote(all, t);
+    if (neap__dtype_is_float(t)) continue;
+    neap__graph_fail(g, op, NEAP_DTYPE, "input %u is %s, expected a floating-point dtype", i + 1, neap__dtype_name(t));
+    return false;
+  }
+  for (uint32_t i = 0; i < n; i++) in[i] = neap__cast(g, given[i], all);
+  return true;
+}
+
+bool neap__dim_at(neap_graph *g, const neap_op *op, int64_t given, int32_t ndim, int32_t *dim) {
+  neap_error err;
+  const neap_status s = neap__dim_resolve(given, ndim, dim, &err);
+  if (s != NEAP_OK) neap__graph_fail(g, op, s, "%s", err.message);
+  return s == NEAP_OK;
+}

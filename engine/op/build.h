@@ -31,6 +31,12 @@ neap_id neap__reduce_loss(neap_graph *g, neap_id v, int64_t reduction);
 #define NEAP_REDUCTION \
   { .name = "reduction", .type = NEAP_OPT_CHOICE, .def = 0, .has_default = true, .choices = "mean|sum|none" }
 
+/* The inputs cast to the dtype that holds all of them, into `in`; false, with the graph failed, where one is no
+ * floating point or was not made. */
+bool neap__floats(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n, neap_id *in);
+/* The dimension `given`, 0-based or negative, of `ndim`, into *dim; false with the graph failed when there is none. */
+bool neap__dim_at(neap_graph *g, const neap_op *op, int64_t given, int32_t ndim, int32_t *dim);
+
 /* Turns a DIMS option into 0-based, ascending dims without repeats; left out: all of them. */
 neap_status neap__dims_resolve(neap_opt *opt, int32_t ndim, neap_error *err);
 /* The same for a single DIM. */

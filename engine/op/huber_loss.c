@@ -8,27 +8,19 @@ static neap_id huber(neap_graph *g, const neap_id *in, double delta) {
   return neap__build2(g, &neap__op_mul, c, neap__build2(g, &neap__op_sub, a, neap__scale(g, c, 0.5)));
 }
 
-static bool need_floats(neap_graph *g, const neap_op *op, const neap_id *in) {
-  for (int i = 0; i < 2; i++) {
-    neap_dtype t = neap__desc_at(g, in[i]).dtype;
-    if (neap__dtype_is_float(t)) continue;
-    neap__graph_fail(g, op, NEAP_DTYPE, "input %d is %s, expected a floating-point dtype", i + 1, neap__dtype_name(t));
-    return false;
-  }
-  return true;
-}
-
-static neap_id huber_loss(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
-  (void)n_in;
+static neap_id huber_loss(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
+  neap_id in[2] = {NEAP_NONE, NEAP_NONE};
   double delta = opt[1].v.f;
-  if (!need_floats(g, op, in)) return NEAP_NONE;
+  if (!neap__floats(g, op, given, n_in, in)) return NEAP_NONE;
   if (!(delta > 0)) return neap__graph_fail(g, op, NEAP_RANGE, "`delta` is %g, expected more than 0", delta);
   return neap__reduce_loss(g, huber(g, in, delta), opt[0].v.i);
 }
 
-static neap_id smooth_l1_loss(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+static neap_id smooth_l1_loss(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in,
+                              const neap_opt *opt) {
+  neap_id in[2] = {NEAP_NONE, NEAP_NONE};
   double beta = opt[1].v.f;
-  if (!need_floats(g, op, in)) return NEAP_NONE;
+  if (!neap__floats(g, op, given, n_in, in)) return NEAP_NONE;
   if (beta < 0) return neap__graph_fail(g, op, NEAP_RANGE, "`beta` is %g, expected at least 0", beta);
   if (beta == 0) return neap__build(g, &neap__op_l1_loss, in, n_in, (neap_opt[NEAP_MAX_OPTS]){opt[0]});
   return neap__reduce_loss(g, neap__scale(g, huber(g, in, beta), 1 / beta), opt[0].v.i);

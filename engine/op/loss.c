@@ -1,4 +1,4 @@
-/* Losses that are plain formulas of each element, reduced, and the cosine of two vectors. */
+/* Losses that are plain formulas of each element, reduced. */
 #include "op/build.h"
 
 #define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
@@ -16,20 +16,6 @@
 #define EPS(value) \
   { .name = "eps", .type = NEAP_OPT_FLOAT, .def = value, .has_default = true, .min = 0, .max = 1 }
 
-/* The inputs in the dtype that holds all of them; false where one is no floating point. */
-static bool floats(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, neap_id *in) {
-  neap_dtype all = neap__desc_at(g, given[0]).dtype;
-  for (uint32_t i = 0; i < n_in; i++) {
-    const neap_dtype t = neap__desc_at(g, given[i]).dtype;
-    all = neap__dtype_promote(all, t);
-    if (neap__dtype_is_float(t)) continue;
-    neap__graph_fail(g, op, NEAP_DTYPE, "input %u is %s, expected a floating-point dtype", i + 1, neap__dtype_name(t));
-    return false;
-  }
-  for (uint32_t i = 0; i < n_in; i++) in[i] = neap__cast(g, given[i], all);
-  return true;
-}
-
 /* --- probabilities --- */
 
 /* The logarithm of a probability, but -100 from exp(-100) down, as PyTorch has it, so that a certain mistake costs no
@@ -43,36 +29,48 @@ static neap_id log_of(neap_graph *g, neap_id p) {
 static neap_id binary_cross_entropy(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in,
                                     const neap_opt *opt) {
   neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
-  if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
+  if (!neap__floats(g, op, given, n_in, in)) return NEAP_NONE;
   const neap_id yes = MUL(in[1], log_of(g, in[0])), no = MUL(SUB(K(1), in[1]), log_of(g, SUB(K(1), in[0])));
-  return neap__reduce_loss(g, NEG(ADD(yes, no)), opt[0].v.i);
+  const neap_id loss = NEG(ADD(yes, no));
+  return neap__reduce_loss(g, n_in > 2 ? MUL(loss, in[2]) : loss, opt[0].v.i);
 }
+
+enum { BATCHMEAN = 3 }; /* of kl_div's reductions: the sum over the number of samples */
 
 /* A target of 0 adds 0: its logarithm is taken of the smallest normal number. */
 static neap_id kl_div(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
   neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
-  if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
+  if (!neap__floats(g, op, given, n_in, in)) return NEAP_NONE;
   const bool logs = opt[1].v.i != 0;
   const neap_id target = logs ? EXP(in[1]) : in[1], log_target = logs ? in[1] : LOG(MAX(in[1], 0x1p-126));
-  return neap__reduce_loss(g, MUL(target, SUB(log_target, in[0])), opt[0].v.i);
+  const neap_id loss = MUL(target, SUB(log_target, in[0]));
+  if (opt[0].v.i != BATCHMEAN) return neap__reduce_loss(g, loss, opt[0].v.i);
+  const neap_shape shape = neap__desc_at(g, loss).shape;
+  if (shape.ndim == 0) return neap__graph_fail(g, op, NEAP_SHAPE, "a scalar is no batch: `reduction` batchmean");
+  return neap__scale(g, neap__build1(g, &neap__op_sum, loss), 1.0 / (double)shape.dim[0]);
 }
 
 static const char *const bce_samples[] = {
-    "f32[2,3]:positive f32[2,3]:positive", "f32[4]:positive f32[4]; reduction=none",
-    "f32[0]:positive f32[0]; reduction=sum", "f64[5]:positive f64[5]; reduction=sum", NULL};
-static const char *const kl_samples[] = {"f32[2,3] f32[2,3]:positive", "f32[4] f32[4]; log_target=true; reduction=none",
+    "f32[2,3]:positive f32[2,3]:positive",   "f32[4]:positive f32[4]; reduction=none",
+    "f32[0]:positive f32[0]; reduction=sum", "f64[5]:positive f64[5]; reduction=sum",
+    "f32[4,3]:positive f32[4,3] f32[3]",     NULL};
+static const char *const kl_samples[] = {"f32[2,3] f32[2,3]:positive",
+                                         "f32[4] f32[4]; log_target=true; reduction=none",
                                          "f32[0] f32[0]:positive; reduction=sum",
-                                         "f64[5] f64[5]:positive; reduction=sum", NULL};
+                                         "f64[5] f64[5]:positive; reduction=sum",
+                                         "f32[4,3] f32[4,3]:positive; reduction=batchmean",
+                                         NULL};
 
 const neap_op neap__op_binary_cross_entropy = {
     .name = "binary_cross_entropy",
     .min_in = 2,
-    .max_in = 2,
+    .max_in = 3,
     .n_out = 1,
     .opts = {NEAP_REDUCTION},
     .expand = binary_cross_entropy,
     .samples = bce_samples,
-    .doc = "Cross entropy of probabilities and targets in [0, 1], logarithms at least -100, reduced.",
+    .doc = "Cross entropy of probabilities and targets in [0, 1], logarithms at least -100, reduced; a third input "
+           "weighs each element's loss.",
 };
 
 const neap_op neap__op_kl_div = {
@@ -80,26 +78,50 @@ const neap_op neap__op_kl_div = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {NEAP_REDUCTION, FLAG("log_target")},
+    .opts = {{.name = "reduction",
+              .type = NEAP_OPT_CHOICE,
+              .def = 0,
+              .has_default = true,
+              .choices = "mean|sum|none|batchmean"},
+             FLAG("log_target")},
     .expand = kl_div,
     .samples = kl_samples,
-    .doc = "target (log(target) - x) for log-probabilities x, reduced; with `log_target` the target is a logarithm too "
-           "(Kullback and Leibler 1951).",
+    .doc = "target (log(target) - x) for log-probabilities x, reduced (batchmean: the sum over the number of samples, "
+           "the divergence itself); with `log_target` the target is a logarithm too (Kullback and Leibler 1951).",
 };
 
 /* --- likelihoods --- */
 
+/* Stirling's approximation of log(t!) for targets above 1, as PyTorch has it: t log(t) - t + log(2 pi t) / 2. */
+static neap_id stirling(neap_graph *g, neap_id t) {
+  const neap_id high = neap__build2(g, &neap__op_gt, t, neap__const_like(g, t, 1)), safe = MAX(t, 1), log_t = LOG(safe);
+  const neap_id half = neap__scale(g, ADD(log_t, neap__const_like(g, t, 1.8378770664093453)), 0.5); /* log(2 pi) */
+  return neap__build3(g, &neap__op_where, high, ADD(SUB(MUL(safe, log_t), safe), half), neap__const_like(g, t, 0));
+}
+
 static neap_id poisson(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
   neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
-  if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
+  if (!neap__floats(g, op, given, n_in, in)) return NEAP_NONE;
   const bool logs = opt[1].v.i != 0;
   const neap_id rate = logs ? EXP(in[0]) : in[0], log_rate = logs ? in[0] : LOG(ADD(in[0], K(opt[2].v.f)));
-  return neap__reduce_loss(g, SUB(rate, MUL(in[1], log_rate)), opt[0].v.i);
+  neap_id loss = SUB(rate, MUL(in[1], log_rate));
+  if (opt[3].v.i) loss = ADD(loss, stirling(g, in[1]));
+  return neap__reduce_loss(g, loss, opt[0].v.i);
+}
+
+/* Whether v has x's dimensions but for the last: a variance for each row. */
+static bool is_row(const neap_shape *x, neap_shape v) {
+  if (v.ndim + 1 != x->ndim || v.ndim == 0) return false;
+  v.dim[v.ndim] = x->dim[v.ndim];
+  v.ndim++;
+  return neap__shape_equal(x, &v);
 }
 
 static neap_id gaussian(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
   neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
-  if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
+  if (!neap__floats(g, op, given, n_in, in)) return NEAP_NONE;
+  const neap_shape x = neap__desc_at(g, in[0]).shape;
+  if (is_row(&x, neap__desc_at(g, in[2]).shape)) in[2] = neap__insert_dim(g, in[2], x.ndim - 1);
   const neap_id var = MAX(in[2], opt[2].v.f), off = neap__build1(g, &neap__op_square, SUB(in[0], in[1]));
   neap_id loss = neap__scale(g, ADD(LOG(var), DIV(off, var)), 0.5);
   if (opt[1].v.i) loss = ADD(loss, K(0.9189385332046727)); /* log(2 pi) / 2 */
@@ -108,22 +130,31 @@ static neap_id gaussian(neap_graph *g, const neap_op *op, const neap_id *given, 
 
 static const char *const poisson_samples[] = {"f32[2,3] f32[2,3]:positive",
                                               "f32[4]:positive f32[4]:positive; log_input=false; reduction=none",
-                                              "f32[0] f32[0]; reduction=sum", "f64[5] f64[5]; reduction=sum", NULL};
-static const char *const gaussian_samples[] = {
-    "f32[2,3] f32[2,3] f32[2,3]:positive", "f32[4] f32[4] f32[4]:positive; full=true; reduction=none",
-    "f32[0] f32[0] f32[0]:positive; reduction=sum", "f64[5,2] f64[5,2] f64[5,1]:positive; reduction=sum", NULL};
+                                              "f32[0] f32[0]; reduction=sum",
+                                              "f64[5] f64[5]; reduction=sum",
+                                              "f32[4,3] f32[4,3]:positive; full=true",
+                                              NULL};
+static const char *const gaussian_samples[] = {"f32[2,3] f32[2,3] f32[2,3]:positive",
+                                               "f32[4] f32[4] f32[4]:positive; full=true; reduction=none",
+                                               "f32[0] f32[0] f32[0]:positive; reduction=sum",
+                                               "f64[5,2] f64[5,2] f64[5,1]:positive; reduction=sum",
+                                               "f32[5,2] f32[5,2] f32[5]:positive",
+                                               NULL};
 
 const neap_op neap__op_poisson_nll_loss = {
     .name = "poisson_nll_loss",
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {NEAP_REDUCTION, {.name = "log_input", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true}, EPS(1e-8)},
+    .opts = {NEAP_REDUCTION,
+             {.name = "log_input", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true},
+             EPS(1e-8),
+             FLAG("full")},
     .expand = poisson,
     .samples = poisson_samples,
     .doc =
         "exp(x) - target x, reduced: a Poisson variable's negative log-likelihood by the logarithm x of its rate, or "
-        "with `log_input` false by its rate; without the constant of the target.",
+        "with `log_input` false by its rate; with `full` Stirling's approximation of the target's constant is added.",
 };
 
 const neap_op neap__op_gaussian_nll_loss = {
@@ -134,44 +165,6 @@ const neap_op neap__op_gaussian_nll_loss = {
     .opts = {NEAP_REDUCTION, FLAG("full"), EPS(1e-6)},
     .expand = gaussian,
     .samples = gaussian_samples,
-    .doc = "Negative log-likelihood of a target by mean and variance (at least `eps`), reduced; with its constant when "
-           "`full` (Nix and Weigend 1994).",
-};
-
-/* --- the cosine --- */
-
-static neap_id length_of(neap_graph *g, neap_id v, const int64_t *dim, double eps) {
-  const neap_id squares = neap__reduce(g, &neap__op_sum, neap__build1(g, &neap__op_square, v), dim, 1, false);
-  return neap__build1(g, &neap__op_sqrt, MAX(squares, eps * eps));
-}
-
-static neap_id cosine(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
-  const neap_shape a = neap__desc_at(g, given[0]).shape, b = neap__desc_at(g, given[1]).shape;
-  neap_opt dim = opt[0];
-  char at[96], bt[96];
-  neap_error err;
-  neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
-  if (!floats(g, op, given, n_in, in)) return NEAP_NONE;
-  if (!neap__shape_equal(&a, &b) || a.ndim == 0)
-    return neap__graph_fail(g, op, NEAP_SHAPE, "inputs %s and %s, expected two of one shape",
-                            neap__shape_text(&a, at, sizeof at), neap__shape_text(&b, bt, sizeof bt));
-  const neap_status s = neap__dim_option(&dim, a.ndim, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
-  const neap_id dot = neap__reduce(g, &neap__op_sum, MUL(in[0], in[1]), &dim.v.i, 1, false);
-  return DIV(dot, MUL(length_of(g, in[0], &dim.v.i, opt[1].v.f), length_of(g, in[1], &dim.v.i, opt[1].v.f)));
-}
-
-static const char *const cosine_samples[] = {"f32[2,3] f32[2,3]",     "f32[2,3,4] f32[2,3,4]; dim=1",
-                                             "f32[5] f32[5]; dim=-1", "f32[0,3] f32[0,3]",
-                                             "f64[3,4] f64[3,4]",     NULL};
-
-const neap_op neap__op_cosine_similarity = {
-    .name = "cosine_similarity",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = 1, .has_default = true}, EPS(1e-8)},
-    .expand = cosine,
-    .samples = cosine_samples,
-    .doc = "The cosine of the angle between vectors along `dim`, lengths at least `eps`.",
+    .doc = "Negative log-likelihood of a target by mean and variance (at least `eps`; one for each element or row), "
+           "reduced; with its constant when `full` (Nix and Weigend 1994).",
 };

@@ -93,19 +93,23 @@ static void cross_entropy(const cf_case *c, const kt_value *in, kt_value *out) {
 
 typedef double (*pair_fn)(const cf_case *c, double a, double b);
 
+/* A third input weighs each loss; a mean is then over the sum of the weights. */
 static void pairs(const cf_case *c, const kt_value *in, kt_value *out, pair_fn fn) {
   neap_shape shape;
   neap_error err;
+  double weights = 0;
   assert_int_equal(neap__broadcast(&in[0].desc.shape, &in[1].desc.shape, &shape, &err), NEAP_OK);
   out[0] = cf_made(&shape);
   for (int64_t i = 0; i < kt_count(&out[0]); i++) {
     cf_place p;
     cf_locate(&shape, i, &p);
+    const double weight = c->n_in > 2 ? kt_get(&in[2], i) : 1;
+    weights += weight;
     kt_set(&out[0], i,
-           fn(c, kt_get(&in[0], cf_spread(&in[0].desc.shape, &shape, &p)),
-              kt_get(&in[1], cf_spread(&in[1].desc.shape, &shape, &p))));
+           weight * fn(c, kt_get(&in[0], cf_spread(&in[0].desc.shape, &shape, &p)),
+                       kt_get(&in[1], cf_spread(&in[1].desc.shape, &shape, &p))));
   }
-  reduce(&out[0], c->opt[0].v.i, (double)kt_count(&out[0]));
+  reduce(&out[0], c->opt[0].v.i, weights);
 }
 
 static double mse_of(const cf_case *c, double a, double b) {
@@ -138,7 +142,10 @@ static void bce(const cf_case *c, const kt_value *in, kt_value *out) {
   const neap_shape *s = &in[0].desc.shape;
   neap_shape shape = *s;
   neap_error err;
-  if (c->n_in > 2) assert_int_equal(neap__broadcast(s, &in[2].desc.shape, &shape, &err), NEAP_OK);
+  for (uint32_t k = 2; k < c->n_in; k++) {
+    const neap_shape before = shape;
+    assert_int_equal(neap__broadcast(&before, &in[k].desc.shape, &shape, &err), NEAP_OK);
+  }
   out[0] = cf_made(&shape);
   for (int64_t i = 0; i < kt_count(&out[0]); i++) {
     cf_place p;
@@ -146,7 +153,8 @@ static void bce(const cf_case *c, const kt_value *in, kt_value *out) {
     const double x = kt_get(&in[0], cf_spread(s, &shape, &p)), t = kt_get(&in[1], cf_spread(s, &shape, &p));
     const double w = c->n_in > 2 ? kt_get(&in[2], cf_spread(&in[2].desc.shape, &shape, &p)) : 1;
     const double positive = fmax(-x, 0) + log1p(exp(-fabs(x))); /* of target 1; that of target 0 is x more */
-    kt_set(&out[0], i, (1 - t) * x + (1 + (w - 1) * t) * positive);
+    const double each = c->n_in > 3 ? kt_get(&in[3], cf_spread(&in[3].desc.shape, &shape, &p)) : 1;
+    kt_set(&out[0], i, each * ((1 - t) * x + (1 + (w - 1) * t) * positive));
   }
   reduce(&out[0], c->opt[0].v.i, (double)kt_count(&out[0]));
 }

@@ -1,23 +1,46 @@
---- Losses as layers of two inputs, prediction and target, with PyTorch's names; options are those of the ops.
+--- Losses as layers, with PyTorch's names and order of inputs (mostly prediction and target); options are those of
+--- the ops, and weights among them become buffers.
 local core = require "neap.core"
 local check = require "neap.check"
 local module = require "neap.nn.module"
 
 local M = {}
 
---- options: names of the op's options beside reduction, and what they are.
-local function loss(name, op, options)
+local function check_reduction(what, r, batchmean)
+  if r == nil or r == "mean" or r == "sum" or r == "none" or batchmean and r == "batchmean" then return end
+  check.fail("INVALID", "%s: reduction is %q, expected %s\"mean\", \"sum\" or \"none\"", what, r,
+             batchmean and "\"batchmean\", " or "")
+end
+
+--- What the op is called with: a weight that was left out before one that is there is 1.
+local function with_inputs(self, names, ...)
+  local list = {...}
+  local n, last = select("#", ...), 0
+  for i, name in ipairs(names or {}) do
+    if self[name] then last = i end
+  end
+  for i = 1, last do list[n + i] = self[names[i]] or core.ones(1) end
+  list[n + last + 1] = self.options
+  return table.unpack(list, 1, n + last + 1)
+end
+
+--- A layer of a loss. `options`: names of the op's options beside reduction, and what they are. `inputs`: names of
+--- options that are tensors, which the op takes behind the others and the layer keeps as buffers.
+local function loss(name, op, options, inputs)
   local what, specs = "nn." .. name, {reduction = {kind = "string"}}
   for key, kind in pairs(options or {}) do specs[key] = {kind = kind} end
+  for _, key in ipairs(inputs or {}) do specs[key] = {kind = "tensor"} end
   M[name] = module.module(name, {
     init = function(self, given)
-      self.options = check.options(what, given, specs)
-      local r = self.options.reduction
-      if r and r ~= "mean" and r ~= "sum" and r ~= "none" then
-        check.fail("INVALID", "%s: reduction is %q, expected \"mean\", \"sum\" or \"none\"", what, r)
+      local o = check.options(what, given, specs)
+      check_reduction(what, o.reduction, op == "kl_div")
+      for _, key in ipairs(inputs or {}) do
+        if o[key] then self[key] = module.buffer(o[key]) end
+        o[key] = nil
       end
+      self.options = o
     end,
-    forward = function(self, x, target) return core[op](x, target, self.options) end,
+    forward = function(self, ...) return core[op](with_inputs(self, inputs, ...)) end,
   }, true)
 end
 
@@ -27,9 +50,18 @@ loss("MSELoss", "mse_loss")
 loss("L1Loss", "l1_loss")
 loss("HuberLoss", "huber_loss", {delta = "number"})
 loss("SmoothL1Loss", "smooth_l1_loss", {beta = "number"})
-loss("BCELoss", "binary_cross_entropy")
-loss("BCEWithLogitsLoss", "binary_cross_entropy_with_logits")
+loss("BCELoss", "binary_cross_entropy", nil, {"weight"})
+loss("BCEWithLogitsLoss", "binary_cross_entropy_with_logits", nil, {"pos_weight", "weight"})
 loss("KLDivLoss", "kl_div", {log_target = "boolean"})
-loss("PoissonNLLLoss", "poisson_nll_loss", {log_input = "boolean", eps = "number"})
+loss("PoissonNLLLoss", "poisson_nll_loss", {log_input = "boolean", full = "boolean", eps = "number"})
+loss("GaussianNLLLoss", "gaussian_nll_loss", {full = "boolean", eps = "number"})
+loss("MarginRankingLoss", "margin_ranking_loss", {margin = "number"})
+loss("HingeEmbeddingLoss", "hinge_embedding_loss", {margin = "number"})
+loss("SoftMarginLoss", "soft_margin_loss")
+loss("MultiLabelSoftMarginLoss", "multilabel_soft_margin_loss", nil, {"weight"})
+loss("MultiMarginLoss", "multi_margin_loss", {p = "integer", margin = "number"}, {"weight"})
+loss("CosineEmbeddingLoss", "cosine_embedding_loss", {margin = "number"})
+loss("TripletMarginLoss", "triplet_margin_loss",
+     {margin = "number", p = "number", eps = "number", swap = "boolean"})
 
 return M
