@@ -35,12 +35,16 @@ local function traced(forward, backward, ...)
   return y
 end
 
---- An op of one's own: a function of tensors that returns one tensor. forward(x...) computes it; backward(d, y, x...),
---- where d is the gradient of the value y, returns the gradient of each input (nil: none). Gradients flow to the inputs
---- alone: what the functions refer to otherwise is constant. A value that sums over the samples of a batch
+---@class neap.CustomOptions
+---@field forward fun(...: neap.Tensor): neap.Tensor computes the value out of other ops
+---@field backward fun(d: neap.Tensor, y: neap.Tensor, ...: neap.Tensor): neap.Tensor?, ... the gradient of each input
+--- (nil: none); d is the gradient of the value y
+
+--- An op of one's own with a gradient of its own: a function of tensors that returns one tensor. Gradients flow to the
+--- inputs alone: what the functions refer to otherwise is constant. A value that sums over the samples of a batch
 --- cannot be cut into micro-batches; return what is to be summed, and sum outside.
----@param options {forward: function, backward: function}
----@return fun(...): neap.Tensor
+---@param options neap.CustomOptions
+---@return fun(...: neap.Tensor): neap.Tensor
 return function(options)
   local callable = {kind = "callable", required = true}
   local o = check.options("neap.custom", options, {forward = callable, backward = callable})

@@ -1,14 +1,8 @@
 --- neap: training inside the memory there is. `local neap = require "neap"`
 local core = require "neap.core"
 
+-- What the engine itself gives is described in types/neap.lua.
 ---@class neap
----@field nn neap.nn
----@field optim neap.optim
----@field data neap.data
----@field policy neap.policy
----@field action neap.action
----@field hdf5 table
----@field trainer fun(options: table): neap.Trainer
 local neap = {}
 
 -- What scripts of this library share with the core, and scripts of users need not see.
@@ -27,8 +21,9 @@ local report = require "neap.report"
 local shape = require "neap.shape"
 local store = require "neap.store"
 
---- Seeds all that is drawn from now on: numbers, dropout, and the first values of parameters, where models of the
---- same layout differ by the order in which they are first used after this.
+--- Seeds all that is drawn from now on by the engine: random tensors, dropout, and the first values of parameters.
+--- Two models of one layout do not get the same values: they differ by the order in which they are first used after
+--- this. A loader has a seed of its own.
 ---@param seed integer
 function neap.manual_seed(seed) require("neap.nn.fill").manual_seed(seed) end
 

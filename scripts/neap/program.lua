@@ -5,6 +5,7 @@ local trace = require "neap.trace"
 
 local M = {}
 
+--- A traced function. Call it as the function.
 ---@class neap.Program
 ---@operator call: any
 local Program = {__name = "neap.program"}
@@ -25,9 +26,10 @@ function Program:__call(...)
   return entry_of(self, ...).program(...)
 end
 
---- Bytes by kind, known without running: {parameters, gradients, optimizer, activations, workspace, peak}.
---- With inputs: of their signature; without: of the signature used last.
----@return table
+--- Bytes by kind, known without running: `{parameters =, gradients =, optimizer =, activations =, workspace =,
+--- peak =}`. With inputs, of their signature; without, of the one used last.
+---@param ... neap.Tensor|number
+---@return table<string, integer>
 function Program:memory(...)
   if select("#", ...) > 0 then return entry_of(self, ...).program:memory() end
   if not self.entries[1] then
@@ -36,7 +38,9 @@ function Program:memory(...)
   return self.entries[1].program:memory()
 end
 
---- The nodes of the signature used last: a list of {id, op, path, where, bytes, cost}.
+--- What the program computes, in order: a list of `{id =, op =, path = (of the module), where = (the line of the
+--- script), bytes = (of the result), cost = (floating-point operations)}`.
+---@param ... neap.Tensor|number
 ---@return table[]
 function Program:nodes(...)
   if select("#", ...) == 0 and not self.entries[1] then
@@ -53,8 +57,8 @@ end
 --- and the tensors and modules that it used, in such variables, in tables there (two levels deep) and in globals.
 --- A module whose fields, modes or frozen parameters changed is traced anew. Not noticed are numbers and functions
 --- that fn reads from tables or globals, tensors that lie deeper, and what metamethods compute: pass those as inputs.
----@param fn function
----@param options? {cache: integer} how many signatures are kept
+---@param fn function|neap.Module of tensors and numbers
+---@param options? {cache: integer} how many signatures are kept; the least recently used goes (default {cache = 8})
 ---@return neap.Program
 function M.compile(fn, options)
   if not check.is_callable(fn) then
@@ -74,6 +78,7 @@ end
 
 --- A function that computes fn's first result and its gradients.
 ---@param fn function
+---@package
 ---@param what string who asks, for errors
 ---@param targets fun(...): table, any[], integer? what graph:differentiate takes, the keys of the gradients,
 --- and the length of their list, where keys are positions
@@ -98,9 +103,10 @@ end
 
 local floats = {fp32 = true, fp64 = true, fp16 = true, bf16 = true}
 
---- A function that computes fn's value and the gradients of its inputs.
----@param fn fun(...): neap.Tensor, ... returns the value to differentiate, then others
----@return fun(...): neap.Tensor, table, ... value, list of gradients (false for inputs of integers), other results
+--- A function that computes fn's value and the gradients of its inputs. It is traced as `neap.compile` says.
+---@param fn fun(...): neap.Tensor, ... returns the value to differentiate, one number, then others
+---@return fun(...): neap.Tensor, table, ... # which gives the value, the list of gradients (false for inputs of
+--- integers), and fn's other results
 function M.value_and_grad(fn)
   return M.gradients(fn, "neap.value_and_grad", function(...)
     local positions, n = {}, select("#", ...)

@@ -67,7 +67,7 @@ local function fits(memory)
   return ("would fit in one piece: %s, a tensor of %s fp32 numbers"):format(M.bytes(room), M.count(floats))
 end
 
---- Who holds the memory, what is free and what would fit, as text.
+--- Who holds the memory, what is free and what would fit, as text: the first thing to print when a run is short of it.
 ---@return string
 function M.memory_summary()
   local memory = core.memory()

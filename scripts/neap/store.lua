@@ -87,19 +87,22 @@ local function ungroup(t)
   return with_positions(out)
 end
 
---- Writes a table of tensors, plain values and such tables to an HDF5 file, whole or not at all.
+--- Writes a table of tensors, plain values and such tables to an HDF5 file, whole or not at all. h5py reads it:
+--- tensors are datasets, tables of them groups, the rest attributes.
 ---@param path string
----@param t table
----@return true? ok, table? err
+---@param t table keys are strings, or 1 to n
+---@return true? ok nil when the file could not be written; what was there stays
+---@return neap.Error? err
 function M.save(path, t)
   check.value("neap.save", "the path", path, {kind = "string"})
   check.value("neap.save", "what to save", t, {kind = "table"})
   return core.hdf5.write(path, group(t, "the table"))
 end
 
---- Reads what neap.save wrote; nil and an error object when there is no such file.
+--- Reads what `neap.save` wrote.
 ---@param path string
----@return table? t, table? err
+---@return table? t nil when there is no such file, or it is damaged
+---@return neap.Error? err
 function M.load(path)
   check.value("neap.load", "the path", path, {kind = "string"})
   local t, err = core.hdf5.read(path)

@@ -98,6 +98,7 @@ local function add(block, comment, open)
     local item = tags[tag] and tags[tag](block, rest)
     return item
   end
+  if comment:find "^|" then return nil end -- a choice of an alias
   local text = comment:gsub("^ ", "")
   if open and text ~= "" then
     open.text = open.text == "" and text or open.text .. " " .. text

@@ -50,8 +50,9 @@ end
 
 local function name_of(code)
   local text = table.concat(code, "\n")
-  return text:match "^#define ([%w_]+)" or text:match "^typedef [^;]-%(%*([%w_]+)%)" or text:match "^typedef enum ([%w_]+)"
-    or text:match "^typedef struct ([%w_]+)" or text:match "([%w_]+)%(" or text:match "enum { ([%w_]+)" or text
+  return text:match "^#define ([%w_]+)" or text:match "^typedef [^;]-%(%*([%w_]+)%)"
+    or text:match "^typedef enum ([%w_]+)" or text:match "^typedef struct ([%w_]+)"
+    or text:match "([%w_]+)%(" or text:match "enum { ([%w_]+)" or text
 end
 
 local function is_declaration(line)

@@ -20,7 +20,7 @@ end
 local function read_sources()
   local names = {}
   for _, item in ipairs(public.names()) do names[item.name] = item.value end
-  local index = annotations.index(list_files "find scripts/neap -name '*.lua' | LC_ALL=C sort")
+  local index = annotations.index(list_files "find types/neap.lua scripts/neap -name '*.lua' | LC_ALL=C sort")
   return {index = index, public = names, place = public.place}
 end
 
