@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +32,39 @@ static neap_lua_optimizer *check(lua_State *L, const char *function) {
 
 /* --- settings ---------------------------------------------------------------------------------------- */
 
-#define SETTINGS "lr|momentum|nesterov|weight_decay|betas|eps|alpha|lr_decay|decoupled|maximize"
+typedef struct setting {
+  const char *name;
+  size_t at; /* in neap_hyper */
+  bool flag;
+  double max; /* of a number; the least is 0 */
+} setting;
+
+#define NUMBER(name, field, max) \
+  { name, offsetof(neap_hyper, field), false, max }
+#define FLAG(name) \
+  { #name, offsetof(neap_hyper, name), true, 0 }
+static const double below_one = 1 - DBL_EPSILON / 2;
+static const setting settings[] = {
+    NUMBER("lr", lr, DBL_MAX),
+    NUMBER("weight_decay", weight_decay, DBL_MAX),
+    NUMBER("momentum", momentum, DBL_MAX),
+    NUMBER("dampening", dampening, DBL_MAX),
+    NUMBER("eps", eps, DBL_MAX),
+    NUMBER("alpha", beta2, 1),
+    NUMBER("rho", beta2, 1),
+    NUMBER("lr_decay", lr_decay, DBL_MAX),
+    NUMBER("initial_accumulator_value", initial, DBL_MAX),
+    NUMBER("momentum_decay", momentum_decay, DBL_MAX),
+    FLAG(nesterov),
+    FLAG(maximize),
+    FLAG(amsgrad),
+    FLAG(centered),
+    FLAG(decoupled),
+};
+enum { SETTINGS = sizeof settings / sizeof settings[0] };
+#define NAMES                                                                                           \
+  "lr|weight_decay|momentum|dampening|eps|alpha|rho|lr_decay|initial_accumulator_value|momentum_decay|" \
+  "nesterov|maximize|amsgrad|centered|decoupled|betas"
 
 static void get_number(lua_State *L, int table, const char *name, double max, double *out) {
   if (lua_getfield(L, table, name) != LUA_TNIL) *out = neap__arg_number(L, lua_gettop(L), "optimizer", name, 0, max);
@@ -50,7 +83,6 @@ static void get_flag(lua_State *L, int table, const char *name, bool *out) {
 }
 
 static void get_betas(lua_State *L, int table, neap_hyper *h) {
-  const double below_one = 1 - DBL_EPSILON / 2;
   if (lua_getfield(L, table, "betas") != LUA_TNIL) {
     int list = lua_gettop(L);
     neap__arg_table(L, list, "optimizer", "betas");
@@ -63,25 +95,20 @@ static void get_betas(lua_State *L, int table, neap_hyper *h) {
   lua_pop(L, 1);
 }
 
-/* Changes what the table at index names; `h` changes only when all of it is right. */
-static void parse_hyper(lua_State *L, int table, neap_optimizer_kind kind, bool has_momentum, neap_hyper *out) {
+/* Changes what the table at index names; `out` changes only when all of it is right. */
+static void parse_hyper(lua_State *L, int table, neap_optimizer_kind kind, neap_hyper *out) {
   neap_hyper h = *out;
-  neap__arg_options(L, table, "optimizer", SETTINGS);
-  get_number(L, table, "lr", DBL_MAX, &h.lr);
-  get_number(L, table, "momentum", DBL_MAX, &h.momentum);
-  get_number(L, table, "weight_decay", DBL_MAX, &h.weight_decay);
-  get_number(L, table, "eps", DBL_MAX, &h.eps);
-  get_number(L, table, "alpha", 1, &h.alpha);
-  get_number(L, table, "lr_decay", DBL_MAX, &h.lr_decay);
-  get_flag(L, table, "nesterov", &h.nesterov);
-  get_flag(L, table, "decoupled", &h.decoupled);
-  get_flag(L, table, "maximize", &h.maximize);
+  neap__arg_options(L, table, "optimizer", NAMES);
+  for (int i = 0; i < SETTINGS; i++) {
+    void *at = (char *)&h + settings[i].at;
+    if (settings[i].flag)
+      get_flag(L, table, settings[i].name, at);
+    else
+      get_number(L, table, settings[i].name, settings[i].max, at);
+  }
   get_betas(L, table, &h);
-  if (kind == NEAP_SGD && h.nesterov && h.momentum == 0)
-    neap__lua_fail(L, NEAP_INVALID, "optimizer", "nesterov needs a momentum above 0");
-  if ((kind == NEAP_SGD || kind == NEAP_RMSPROP) && h.momentum != 0 && !has_momentum)
-    neap__lua_fail(L, NEAP_INVALID, "optimizer", "momentum is %.14g, but the optimizer was made without momentum",
-                   h.momentum);
+  if (kind == NEAP_SGD && h.nesterov && (h.momentum == 0 || h.dampening != 0))
+    neap__lua_fail(L, NEAP_INVALID, "optimizer", "nesterov needs a momentum above 0 and no dampening");
   *out = h;
 }
 
@@ -91,9 +118,15 @@ static uint32_t check_group(lua_State *L, const neap_lua_optimizer *o, int index
 
 static int set(lua_State *L) {
   neap_lua_optimizer *o = check(L, "set");
-  uint32_t group = check_group(L, o, 2);
+  neap_hyper *group = &o->o->groups[check_group(L, o, 2)], h = *group;
   neap__arg_table(L, 3, "set", "argument 3");
-  parse_hyper(L, 3, o->o->kind, o->o->n_moments > (o->o->kind == NEAP_RMSPROP), &o->o->groups[group]);
+  parse_hyper(L, 3, o->o->kind, &h);
+  const char *lacks = neap__optimizer_lacks(o->o, &h);
+  if (lacks)
+    neap__lua_fail(L, NEAP_INVALID, "optimizer",
+                   "momentum is %.14g, amsgrad %s and centered %s, but the optimizer was made without %s", h.momentum,
+                   h.amsgrad ? "true" : "false", h.centered ? "true" : "false", lacks);
+  *group = h;
   return 0;
 }
 
@@ -104,50 +137,33 @@ static int set_lr(lua_State *L) {
   return 0;
 }
 
-static void put_number(lua_State *L, const char *name, double x) {
-  lua_pushnumber(L, x);
-  lua_setfield(L, -2, name);
-}
-
-static void put_flag(lua_State *L, const char *name, bool x) {
-  lua_pushboolean(L, x);
-  lua_setfield(L, -2, name);
-}
-
-static void put_betas(lua_State *L, const neap_hyper *h) {
-  lua_createtable(L, 2, 0);
-  lua_pushnumber(L, h->beta1);
-  lua_rawseti(L, -2, 1);
-  lua_pushnumber(L, h->beta2);
-  lua_rawseti(L, -2, 2);
-  lua_setfield(L, -2, "betas");
-}
-
 static int get(lua_State *L) {
   neap_lua_optimizer *o = check(L, "get");
   const neap_hyper *h = &o->o->groups[check_group(L, o, 2)];
-  lua_createtable(L, 0, 8);
-  put_number(L, "lr", h->lr);
-  put_number(L, "weight_decay", h->weight_decay);
-  put_flag(L, "maximize", h->maximize);
-  switch (o->o->kind) {
-    case NEAP_ADAM:
-      put_number(L, "eps", h->eps);
-      put_flag(L, "decoupled", h->decoupled);
-      put_betas(L, h);
-      break;
-    case NEAP_LION: put_betas(L, h); break;
-    case NEAP_RMSPROP:
-      put_number(L, "eps", h->eps);
-      put_number(L, "alpha", h->alpha);
-      put_number(L, "momentum", h->momentum);
-      break;
-    case NEAP_ADAGRAD:
-      put_number(L, "eps", h->eps);
-      put_number(L, "lr_decay", h->lr_decay);
-      break;
-    default: put_number(L, "momentum", h->momentum); put_flag(L, "nesterov", h->nesterov);
+  lua_createtable(L, 0, SETTINGS + 1);
+  for (int i = 0; i < SETTINGS; i++) {
+    const void *at = (const char *)h + settings[i].at;
+    if (settings[i].flag)
+      lua_pushboolean(L, *(const bool *)at);
+    else
+      lua_pushnumber(L, *(const double *)at);
+    lua_setfield(L, -2, settings[i].name);
   }
+  lua_createtable(L, 2, 0);
+  for (int i = 0; i < 2; i++) {
+    lua_pushnumber(L, i ? h->beta2 : h->beta1);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "betas");
+  return 1;
+}
+
+/* NAdam's product of momenta of a group, which is state and not a setting. */
+static int mu_product(lua_State *L) {
+  neap_lua_optimizer *o = check(L, "mu_product");
+  neap_hyper *group = &o->o->groups[check_group(L, o, 2)];
+  if (!lua_isnoneornil(L, 3)) group->product = neap__arg_number(L, 3, "mu_product", "the product", 0, 1);
+  lua_pushnumber(L, group->product);
   return 1;
 }
 
@@ -173,10 +189,10 @@ static void take_params(lua_State *L, uint32_t n, uint32_t n_groups, neap_tensor
 
 static void take_groups(lua_State *L, neap_optimizer_kind kind, uint32_t n, neap_hyper *groups) {
   for (uint32_t i = 0; i < n; i++) {
-    groups[i] = (neap_hyper){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .alpha = 0.99};
+    groups[i] = (neap_hyper){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
     lua_rawgeti(L, 4, (lua_Integer)i + 1);
     neap__arg_table(L, lua_gettop(L), "optimizer", "a group's settings");
-    parse_hyper(L, lua_gettop(L), kind, true, &groups[i]);
+    parse_hyper(L, lua_gettop(L), kind, &groups[i]);
     lua_pop(L, 1);
   }
 }
@@ -185,8 +201,9 @@ static neap_optimizer_kind parse_kind(lua_State *L) {
   const char *kind = neap__arg_string(L, 1, "optimizer", "the kind", NULL);
   for (int k = 0; k < NEAP_OPTIMIZER_KINDS; k++)
     if (strcmp(kind, neap__optimizer_name((neap_optimizer_kind)k)) == 0) return (neap_optimizer_kind)k;
-  neap__lua_fail(L, NEAP_INVALID, "optimizer",
-                 "there is no kind '%.40s': sgd, adam, rmsprop, adagrad and lion are there", kind);
+  neap__lua_fail(
+      L, NEAP_INVALID, "optimizer",
+      "there is no kind '%.40s': sgd, adam, nadam, radam, adamax, adadelta, rmsprop, adagrad and lion are there", kind);
 }
 
 /* The list is kept as a copy in the user value: shapes of moments, and the tensors themselves, live with it. */
@@ -248,24 +265,28 @@ static const neap_segment *push_param(lua_State *L, const neap_lua_optimizer *o,
   return &o->o->segments[at];
 }
 
-/* moments(k) -> list of views, in the order of the parameters; empty where the kind keeps none. */
+/* moments(k) -> list of views in the order of the parameters, and the name; empty when there are fewer. */
 static int moments(lua_State *L) {
   neap_lua_optimizer *o = check(L, "moments");
-  uint32_t k = (uint32_t)neap__arg_integer(L, 2, "moments", "the moment", 1, 2) - 1;
+  uint32_t k = (uint32_t)neap__arg_integer(L, 2, "moments", "the moment", 1, INT32_MAX) - 1;
   lua_settop(L, 2);
   lua_getiuservalue(L, 1, 1);
   lua_newtable(L);
-  for (uint32_t i = 0; k < o->o->n_moments && i < o->n; i++) {
+  if (k >= o->o->n_moments) return 1;
+  for (uint32_t i = 0; i < o->n; i++) {
     neap_lua_tensor *p;
     const neap_segment *seg = push_param(L, o, 3, i, &p);
-    neap_tensor view = {
-        .dtype = NEAP_F32, .shape = p->t.shape, .offset = (int64_t)(seg->offset / 4), .storage = o->o->moments[k]};
+    neap_tensor view = {.dtype = seg->dtype,
+                        .shape = p->t.shape,
+                        .offset = (int64_t)(seg->offset / neap__dtype_size(seg->dtype)),
+                        .storage = o->o->moments[k]};
     neap__strides_dense(&view.shape, view.stride);
     neap__push_view(L, o->base.lua, &view);
     lua_rawseti(L, 4, (lua_Integer)i + 1);
     lua_pop(L, 1);
   }
-  return 1;
+  lua_pushstring(L, o->o->rule->moments[k]);
+  return 2;
 }
 
 static int bytes(lua_State *L) {
@@ -285,12 +306,12 @@ static void copy_gradient(lua_State *L, neap_lua_optimizer *o, uint32_t i, char 
   neap_lua_tensor *g = neap__tensor_test(L, -2);
   if (g) {
     neap__tensor_usable(L, g, "apply");
-    if (g->trace || g->t.dtype != NEAP_F32 || !neap__shape_equal(&g->t.shape, &p->t.shape))
-      neap__lua_fail(L, NEAP_SHAPE, "apply", "gradient %u is %s %s, expected fp32 %s", i + 1,
+    if (g->trace || g->t.dtype != p->t.dtype || !neap__shape_equal(&g->t.shape, &p->t.shape))
+      neap__lua_fail(L, NEAP_SHAPE, "apply", "gradient %u is %s %s, expected %s %s", i + 1,
                      neap__dtype_name(g->t.dtype), neap__shape_text(&g->t.shape, a, sizeof a),
-                     neap__shape_text(&p->t.shape, b, sizeof b));
+                     neap__dtype_name(p->t.dtype), neap__shape_text(&p->t.shape, b, sizeof b));
     neap__ok(L,
-             neap__copy(o->base.lua->ctx, block + seg->offset, neap__tensor_data(&g->t), (size_t)seg->count * 4,
+             neap__copy(o->base.lua->ctx, block + seg->offset, neap__tensor_data(&g->t), neap__segment_bytes(seg),
                         NEAP_COPY_WITHIN, &err),
              &err);
     present[seg - o->o->segments] = 1;
@@ -301,13 +322,31 @@ static void copy_gradient(lua_State *L, neap_lua_optimizer *o, uint32_t i, char 
   lua_pop(L, 2);
 }
 
-/* apply({gradient of each parameter, false for none}[, scale]) */
+static neap_clip take_clip(lua_State *L) {
+  neap_clip clip = {0};
+  if (!lua_isnoneornil(L, 3)) clip.norm = neap__arg_number(L, 3, "apply", "clip_norm", DBL_MIN, HUGE_VAL);
+  if (!lua_isnoneornil(L, 4)) clip.value = neap__arg_number(L, 4, "apply", "clip_value", DBL_MIN, HUGE_VAL);
+  return clip;
+}
+
+/* Zeroed: what lies between segments goes into the norm. */
+static void take_block(lua_State *L, neap_lua *s, const neap_lua_optimizer *o, neap_lua_tensor *block) {
+  neap_desc d = {.dtype = NEAP_U8, .shape = {.ndim = 1, .dim = {(int64_t)o->o->flat_bytes}}};
+  neap_error err;
+  neap__ok(L, NEAP_CALL(s, L, neap__context_tensor(s->ctx, &d, NEAP_OWNER_GRADIENTS, &block->t, &err)), &err);
+  if (d.shape.dim[0])
+    neap__ok(L, s->ctx->backend->vt->fill(s->ctx->backend, block->t.storage->data, 0, o->o->flat_bytes, &err), &err);
+}
+
+/* apply({gradient of each parameter, false for none}[, clip_norm[, clip_value]]) -> norm before clipping, NaN without
+ * clip_norm */
 static int apply(lua_State *L) {
   neap_lua_optimizer *o = check(L, "apply");
   neap_lua *s = o->base.lua;
   neap_error err;
+  double norm;
   neap__arg_table(L, 2, "apply", "the list of gradients");
-  double scale = lua_isnoneornil(L, 3) ? 1 : neap__arg_number(L, 3, "apply", "the scale", -DBL_MAX, DBL_MAX);
+  const neap_clip clip = take_clip(L);
   lua_settop(L, 3);
   if (s->trace) neap__lua_fail(L, NEAP_INVALID, "apply", "an optimizer cannot step inside a traced function");
   neap__updates_guard_step(L, o, "step");
@@ -315,19 +354,18 @@ static int apply(lua_State *L) {
     neap__lua_fail(L, NEAP_INVALID, "apply", "%zu gradients for %u parameters (false where there is none)",
                    (size_t)lua_rawlen(L, 2), o->n);
   lua_getiuservalue(L, 1, 1);
-  neap_desc d = {.dtype = NEAP_U8, .shape = {.ndim = 1, .dim = {(int64_t)o->o->flat_bytes}}};
   neap__lua_ready(L, s);
   neap_lua_tensor *block = neap__push_tensor(L, s);
   uint8_t *present = lua_newuserdatauv(L, o->o->n_segments + 1u, 0);
   memset(present, 0, o->o->n_segments + 1u);
-  neap__ok(L, NEAP_CALL(s, L, neap__context_tensor(s->ctx, &d, NEAP_OWNER_GRADIENTS, &block->t, &err)), &err);
-  if (d.shape.dim[0]) /* what lies between segments goes into the norm */
-    neap__ok(L, s->ctx->backend->vt->fill(s->ctx->backend, block->t.storage->data, 0, o->o->flat_bytes, &err), &err);
+  take_block(L, s, o, block);
   for (uint32_t i = 0; i < o->n; i++) copy_gradient(L, o, i, neap__tensor_data(&block->t), present);
-  neap_status st = NEAP_CALL(s, L, neap__optimizer_apply(o->o, neap__tensor_data(&block->t), present, scale, &err));
+  neap_status st =
+      NEAP_CALL(s, L, neap__optimizer_apply(o->o, neap__tensor_data(&block->t), present, clip, &norm, &err));
   neap__handle_drop(&block->base);
   neap__ok(L, st, &err);
-  return 0;
+  lua_pushnumber(L, norm);
+  return 1;
 }
 
 static int optimizer_tostring(lua_State *L) {
@@ -342,9 +380,15 @@ static int optimizer_tostring(lua_State *L) {
 }
 
 void neap__open_optimizer(lua_State *L) {
-  static const luaL_Reg methods[] = {{"set", set},     {"lr", set_lr},       {"get", get},
-                                     {"bytes", bytes}, {"moments", moments}, {"step_count", step_count},
-                                     {"apply", apply}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"set", set},
+                                     {"lr", set_lr},
+                                     {"get", get},
+                                     {"mu_product", mu_product},
+                                     {"bytes", bytes},
+                                     {"moments", moments},
+                                     {"step_count", step_count},
+                                     {"apply", apply},
+                                     {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__tostring", optimizer_tostring}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"optimizer", make_optimizer}, {NULL, NULL}};
   neap__class_new(L, &neap__optimizer_class, methods, meta);

@@ -287,8 +287,7 @@ static neap_status commit(neap_update *u, neap_error *err) {
   const void *grads = neap__run_gradients(&u->run);
   if (s == NEAP_OK && u->clip_norm > 0) {
     s = neap__optimizer_pass_norm(u->pass, grads, &norm, err);
-    /* As torch.nn.utils.clip_grad_norm_. */
-    if (norm > u->clip_norm || !isfinite(norm)) scale = u->clip_norm / (norm + 1e-6);
+    scale = neap__clip_scale(norm, u->clip_norm);
   }
   if (s == NEAP_OK) s = neap__optimizer_pass_apply(u->pass, grads, scale, u->clip_value, err);
   if (s == NEAP_OK) s = extra_writes(u, err);

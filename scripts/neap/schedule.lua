@@ -144,7 +144,7 @@ end
 
 local function apply(self)
   local n = self.progress[self.by]
-  for i, place in ipairs(self.optimizer:rated()) do place.lr = self:rate(self.progress.base[i], n) end
+  for i, place in ipairs(self.optimizer:places "lr") do place.lr = self:rate(self.progress.base[i], n) end
 end
 
 --- Takes an optimizer, whose rates as they are now are where the schedule begins, and sets the first ones.
@@ -156,7 +156,7 @@ function Schedule:bind(optimizer)
   end
   if self.optimizer then check.fail("INVALID", "%s: it sets the rates of an optimizer already", self.what) end
   self.optimizer, self.progress.base = optimizer, {}
-  for i, place in ipairs(optimizer:rated()) do self.progress.base[i] = place.lr end
+  for i, place in ipairs(optimizer:places "lr") do self.progress.base[i] = place.lr end
   apply(self)
   return self
 end
@@ -204,7 +204,7 @@ end
 function Schedule:rates()
   need_optimizer(self)
   local list = {}
-  for i, place in ipairs(self.optimizer:rated()) do list[i] = place.lr end
+  for i, place in ipairs(self.optimizer:places "lr") do list[i] = place.lr end
   return list
 end
 

@@ -187,7 +187,8 @@ describe("An optimizer", function()
 
   it("of each kind has its own moments and defaults", function()
     local kinds = {
-      sgd = {0, {lr = 1}}, adam = {2, {}}, rmsprop = {1, {}}, adagrad = {1, {}}, lion = {1, {}},
+      sgd = {0, {lr = 1}}, adam = {2, {}}, rmsprop = {1, {}}, adagrad = {1, {}}, lion = {1, {}}, nadam = {2, {}},
+      radam = {2, {}}, adamax = {2, {}}, adadelta = {2, {}},
     }
     for name, case in pairs(kinds) do
       case[2].params = parameters {1}:parameters()
@@ -205,8 +206,81 @@ describe("An optimizer", function()
     expect.fails("INVALID", {"momentum is 0.5", "without momentum"}, function() opt:step(grads_of(1)) end)
   end)
 
+  it("names its moments as PyTorch does, and has those that its settings need", function()
+    local function names(opt)
+      local list = {}
+      for name in pairs(opt:moments()) do list[#list + 1] = name end
+      table.sort(list)
+      return table.concat(list, " ")
+    end
+    local function of(kind, o)
+      o.params = parameters {1}
+      return names(optim[kind](o))
+    end
+    assert.equal("exp_avg exp_avg_sq max_exp_avg_sq", of("adamw", {amsgrad = true}))
+    assert.equal("grad_avg square_avg", of("rmsprop", {centered = true}))
+    assert.equal("grad_avg momentum_buffer square_avg", of("rmsprop", {centered = true, momentum = 0.5}))
+    assert.equal("exp_avg exp_inf", of("adamax", {}))
+    assert.equal("acc_delta square_avg", of("adadelta", {}))
+  end)
+
+  it("does in each group what that group asks for", function()
+    for kind, case in pairs {adam = "amsgrad", rmsprop = "centered"} do
+      local function walk(groups_of)
+        local bag = parameters {1, 1}
+        local list = bag:parameters()
+        local o = groups_of(list)
+        o.lr, o.betas = 0.1, kind == "adam" and {0.9, 0.5} or nil
+        local opt = optim[kind](o)
+        for _, g in ipairs {3, 0.5, -0.25, 0.125} do opt:step(grads_of(g, g)) end
+        return value(bag, "w1"), value(bag, "w2")
+      end
+      local on, off = walk(function(list)
+        return {groups = {{params = {list[1]}, [case] = true}, {params = {list[2]}}}}
+      end)
+      assert.equal(on, (walk(function(list) return {params = list, [case] = true} end)))
+      assert.equal(off, (walk(function(list) return {params = list} end)))
+      assert.are_not.equal(on, off)
+      local plain = optim[kind] {params = parameters {1}, lr = 0.1}
+      plain[case] = true
+      expect.fails("INVALID", {case .. " true", "without"}, function() plain:step(grads_of(1)) end)
+    end
+  end)
+
+  it("begins Adagrad's sums where it is told to, in each group", function()
+    local bag = parameters {1, 1}
+    local list = bag:parameters()
+    local opt = optim.adagrad {groups = {{params = {list[1]}, initial_accumulator_value = 3}, {params = {list[2]}}}}
+    assert.same({{3}, {0}}, {opt:moments().sum.w1:totable(), opt:moments().sum.w2:totable()})
+    local wide = nn.Linear(3000, 2)
+    local sum = optim.adagrad {params = wide, initial_accumulator_value = 0.5}:moments().sum.weight
+    assert.equal(3000, sum:sum():item())
+    assert.equal(0.5, sum:max():item())
+  end)
+
+  it("keeps centered squares finite where rounding would take them below zero", function()
+    local bag = parameters {1}
+    local opt = optim.rmsprop {params = bag, lr = 1e-3, alpha = 0.5, centered = true}
+    for _ = 1, 200 do opt:step(grads_of(0.1)) end
+    assert.is_true(value(bag) == value(bag))
+  end)
+
+  it("clips the gradients of a step, which stay as they were", function()
+    local bag = parameters {0, 0}
+    local opt, grads = optim.sgd {params = bag, lr = 1}, grads_of(3, -4)
+    expect.near(5, opt:step(grads, {clip_norm = 1}))
+    expect.near(-0.6, value(bag, "w1"), 1e-5)
+    expect.near(0.8, value(bag, "w2"), 1e-5)
+    assert.equal(3, grads.w1:item())
+    local norm = opt:step(grads, {clip_value = 0.5})
+    assert.is_true(norm ~= norm)
+    expect.near(-1.1, value(bag, "w1"), 1e-5)
+    expect.fails("INVALID", {"clip_norm", "0"}, opt.step, opt, grads, {clip_norm = 0})
+    expect.fails("INVALID", {"clip_nrm"}, opt.step, opt, grads, {clip_nrm = 1})
+  end)
+
   it("goes up when it maximizes", function()
-    for _, name in ipairs {"sgd", "adam", "rmsprop", "adagrad", "lion"} do
+    for _, name in ipairs {"sgd", "adam", "nadam", "radam", "adamax", "adadelta", "rmsprop", "adagrad", "lion"} do
       local bag = parameters {1}
       optim[name] {params = bag, lr = 0.1, maximize = true}:step(grads_of(2))
       assert.is_true(value(bag) > 1)
@@ -239,6 +313,13 @@ describe("An optimizer", function()
     state.moments.exp_avg_sq.w2:close()
     expect.fails("CLOSED", {"exp_avg_sq", "w2"}, two.load_state, two, state)
     unchanged()
+  end)
+
+  it("needs the product of momenta in a state of nadam", function()
+    local opt = optim.nadam {params = parameters {1}}
+    local state = opt:state()
+    state.groups[1].mu_product = nil
+    expect.fails("INVALID", {"mu_product", "nil"}, opt.load_state, opt, state)
   end)
 
   it("refuses settings that it was not made for, and keeps its own", function()
@@ -294,6 +375,11 @@ describe("Bad options of optimizers", function()
     expect.fails("INVALID", {"nesterov", "momentum"}, function()
       optim.sgd {params = params(), lr = 1, nesterov = true}
     end)
+    expect.fails("INVALID", {"nesterov", "dampening"}, function()
+      optim.sgd {params = params(), lr = 1, momentum = 0.9, dampening = 0.1, nesterov = true}
+    end)
+    expect.fails("INVALID", {"optim.adadelta", "rho", "1.5"}, optim.adadelta, {params = params(), rho = 1.5})
+    expect.fails("INVALID", {"optim.adagrad", "amsgrad"}, optim.adagrad, {params = params(), amsgrad = true})
     expect.fails("INVALID", {"betas[2]", "1"}, function() optim.adam {params = params(), betas = {0.9, 1}} end)
     expect.fails("INVALID", {"betas", "3"}, function() optim.adam {params = params(), betas = {0.9, 0.9, 0.9}} end)
     expect.fails("INVALID", {"params", "groups"}, function()

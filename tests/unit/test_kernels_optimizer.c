@@ -8,9 +8,10 @@
 
 #include <cmocka.h>
 
+#include "op/hyper.h"
 #include "support/kernels.h"
 
-enum { N = 5003, HYPER = 16, STEPS = 5 };
+enum { N = 5003, STEPS = 5 };
 
 typedef struct state {
   double p[N], m[N], v[N];
@@ -24,45 +25,41 @@ static void near(const kt_value *got, const double *expected, double tolerance, 
 
 /* As torch.optim.SGD's documentation has it, with a momentum buffer that starts at 0. */
 static void sgd_reference(numbers *s, const kt_value *grad, const double *h) {
+  const double momentum = h[NEAP_H_BETA1];
   for (int64_t i = 0; i < N; i++) {
-    double g = kt_get(grad, i) * h[4] * (h[5] != 0 ? -1 : 1) + h[2] * s->p[i];
-    s->m[i] = h[1] * s->m[i] + g;
-    s->p[i] -= h[0] * (h[3] != 0 ? g + h[1] * s->m[i] : s->m[i]);
+    double g = kt_get(grad, i) * h[NEAP_H_SCALE] + h[NEAP_H_L2] * s->p[i];
+    s->m[i] = momentum * s->m[i] + h[NEAP_H_FRESH] * g;
+    s->p[i] -= h[NEAP_H_LR] * (h[NEAP_H_ALSO] != 0 ? g + momentum * s->m[i] : s->m[i]);
   }
 }
 
 /* As torch.optim.Adam's and AdamW's. */
 static void adam_reference(numbers *s, const kt_value *grad, const double *h) {
   for (int64_t i = 0; i < N; i++) {
-    double g = kt_get(grad, i) * h[8];
-    if (h[5] != 0)
-      s->p[i] -= h[0] * h[4] * s->p[i];
-    else
-      g += h[4] * s->p[i];
-    s->m[i] = h[1] * s->m[i] + (1 - h[1]) * g;
-    s->v[i] = h[2] * s->v[i] + (1 - h[2]) * g * g;
-    s->p[i] -= h[0] / h[6] * s->m[i] / (sqrt(s->v[i]) / sqrt(h[7]) + h[3]);
+    double g = kt_get(grad, i) * h[NEAP_H_SCALE] + h[NEAP_H_L2] * s->p[i];
+    s->m[i] = h[NEAP_H_BETA1] * s->m[i] + (1 - h[NEAP_H_BETA1]) * g;
+    s->v[i] = h[NEAP_H_BETA2] * s->v[i] + (1 - h[NEAP_H_BETA2]) * g * g;
+    s->p[i] *= h[NEAP_H_KEEP];
+    s->p[i] -= h[NEAP_H_LR] / h[NEAP_H_BIAS1] * s->m[i] / (sqrt(s->v[i]) / sqrt(h[NEAP_H_BIAS2]) + h[NEAP_H_EPS]);
   }
 }
 
 /* Runs `op` in place on p, g, moments and compares with the reference after each step. */
-static void check_steps(const char *op, uint32_t moments, const double *hyper, bool is_adam,
+static void check_steps(const char *op, uint32_t moments, const double *hyper,
                         void (*reference)(numbers *, const kt_value *, const double *)) {
   kt_value in[5];
   numbers *s = calloc(1, sizeof *s);
   for (uint32_t i = 0; i < 2 + moments; i++) in[i] = kt_make("f32[5003]");
   in[2 + moments] = kt_make("f64[16]");
   double *h = in[2 + moments].data;
-  memcpy(h, hyper, HYPER * sizeof *h);
+  memcpy(h, hyper, NEAP_HYPER * sizeof *h);
   kt_fill(&in[0], 1, 1);
   for (int64_t i = 0; i < N; i++) s->p[i] = kt_get(&in[0], i);
   for (int step = 1; step <= STEPS; step++) {
     kt_call c;
     kt_fill(&in[1], 2, (uint32_t)step + 10);
-    if (is_adam) {
-      h[6] = 1 - pow(h[1], step);
-      h[7] = 1 - pow(h[2], step);
-    }
+    h[NEAP_H_BIAS1] = 1 - pow(h[NEAP_H_BETA1], step);
+    h[NEAP_H_BIAS2] = 1 - pow(h[NEAP_H_BETA2], step);
     kt_begin(&c, op, NULL, 3 + moments, in);
     if (step == 1) {
       kt_run(&c);
@@ -81,20 +78,43 @@ static void check_steps(const char *op, uint32_t moments, const double *hyper, b
   free(s);
 }
 
+/* lr, momentum, weight decay, Nesterov, scale, 1 - dampening */
+static void set_sgd(double *h, const double *with) {
+  static const int places[] = {NEAP_H_LR, NEAP_H_BETA1, NEAP_H_L2, NEAP_H_ALSO, NEAP_H_SCALE, NEAP_H_FRESH};
+  memset(h, 0, NEAP_HYPER * sizeof *h);
+  for (int k = 0; k < 6; k++) h[places[k]] = with[k];
+}
+
 static void sgd_matches(void **state) {
+  static const double cases[][6] = {{0.1, 0, 0, 0, 1, 1},
+                                    {0.1, 0, 0.01, 0, -0.5, 1},
+                                    {0.1, 0.9, 0, 0, 1, 1},
+                                    {0.1, 0.9, 0.01, 1, 0.25, 1},
+                                    {0.1, 0.9, 0.01, 0, -1, 0.7}};
+  double h[NEAP_HYPER];
   (void)state;
-  check_steps("sgd_plain_step", 0, (const double[HYPER]){0.1, 0, 0, 0, 1, 0}, false, sgd_reference);
-  check_steps("sgd_plain_step", 0, (const double[HYPER]){0.1, 0, 0.01, 0, 0.5, 1}, false, sgd_reference);
-  check_steps("sgd_step", 1, (const double[HYPER]){0.1, 0.9, 0, 0, 1, 0}, false, sgd_reference);
-  check_steps("sgd_step", 1, (const double[HYPER]){0.1, 0.9, 0.01, 1, 0.25, 0}, false, sgd_reference);
-  check_steps("sgd_step", 1, (const double[HYPER]){0.1, 0.9, 0.01, 0, 1, 1}, false, sgd_reference);
+  for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+    set_sgd(h, cases[k]);
+    check_steps(k < 2 ? "sgd_plain_step" : "sgd_step", k < 2 ? 0 : 1, h, sgd_reference);
+  }
+}
+
+/* lr, beta1, beta2, eps, weight decay, what decoupled decay keeps, scale */
+static void set_adam(double *h, const double *with) {
+  static const int places[] = {NEAP_H_LR, NEAP_H_BETA1, NEAP_H_BETA2, NEAP_H_EPS, NEAP_H_L2, NEAP_H_KEEP, NEAP_H_SCALE};
+  memset(h, 0, NEAP_HYPER * sizeof *h);
+  for (int k = 0; k < 7; k++) h[places[k]] = with[k];
 }
 
 static void adam_matches(void **state) {
+  static const double cases[][7] = {
+      {1e-3, 0.9, 0.999, 1e-8, 0, 1, 1}, {1e-2, 0.8, 0.99, 1e-6, 0.1, 1, 0.5}, {1e-2, 0.9, 0.999, 1e-8, 0, 0.999, 1}};
+  double h[NEAP_HYPER];
   (void)state;
-  check_steps("adam_step", 2, (const double[HYPER]){1e-3, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 1}, true, adam_reference);
-  check_steps("adam_step", 2, (const double[HYPER]){1e-2, 0.8, 0.99, 1e-6, 0.1, 0, 0, 0, 0.5}, true, adam_reference);
-  check_steps("adam_step", 2, (const double[HYPER]){1e-2, 0.9, 0.999, 1e-8, 0.1, 1, 0, 0, 1}, true, adam_reference);
+  for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+    set_adam(h, cases[k]);
+    check_steps("adam_step", 2, h, adam_reference);
+  }
 }
 
 static double sum_of_squares(kt_value *x) {
