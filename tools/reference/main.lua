@@ -82,13 +82,14 @@ local function compare(path, text)
   end
 end
 
---- What headings speak of, as words: "neap.data.loader", "loader:next".
+--- What headings and rows of tables speak of, as words: "neap.data.loader", "loader:next".
 local function headings(files)
   local set = {}
   for _, text in pairs(files) do
     for heading in text:gmatch "\n##+ ([^\n]+)" do
       for word in heading:gmatch "[%w_.:]+" do set[word] = true end
     end
+    for name in text:gmatch "\n| `([%w_.]+)`" do set[name] = true end
   end
   return set
 end

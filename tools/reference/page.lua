@@ -5,6 +5,7 @@
 ---   @entry neap.data.hdf5
 ---   @class neap.Loader   description and fields of a class, then its methods in the order of the source
 ---   @fields neap.Memory  a table of fields alone
+---   @list neap.nn.init   a table of a name space, a row an entry
 ---   @rest neap.nn        entries of a name space that the page did not name, in alphabetical order
 ---   @header              all of engine/neap.h
 local header = require "tools.reference.header"
@@ -76,14 +77,29 @@ function directives.fields(page, name) append(page, markdown.fields(class_block(
 
 function directives.options(page, name) append(page, markdown.options(class_block(page, name))) end
 
-function directives.rest(page, prefix)
+--- Functions of a name space that the page has not spoken of, sorted.
+local function unused(page, prefix)
   local names = {}
-  for name in pairs(page.sources.public) do
+  for name, v in pairs(page.sources.public) do
     local own = name:sub(1, #prefix + 1) == prefix .. "." and not name:find(".", #prefix + 2, true)
-    if own and not page.used[name] and type(page.sources.public[name]) == "function" then names[#names + 1] = name end
+    if own and not page.used[name] and type(v) == "function" then names[#names + 1] = name end
   end
   table.sort(names)
-  for _, name in ipairs(names) do directives.entry(page, name) end
+  return names
+end
+
+function directives.rest(page, prefix)
+  for _, name in ipairs(unused(page, prefix)) do directives.entry(page, name) end
+end
+
+function directives.list(page, prefix)
+  local lines = {"| | |", "|---|---|"}
+  for _, name in ipairs(unused(page, prefix)) do
+    local block = M.find(page.sources, name)
+    if not block then fail(page, "there are no annotations of %s", name) end
+    lines[#lines + 1] = ("| `%s` | %s |"):format(name, table.concat(block.text, " "))
+  end
+  append(page, lines)
 end
 
 function directives.contents(page) page.contents_at = #page.lines + 1 end

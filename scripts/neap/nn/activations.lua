@@ -14,30 +14,74 @@ local function activation(name, op, options)
   }, true)
 end
 
+--- `max(x, 0)`
+---@return neap.Module
 activation("ReLU", "relu")
+--- `tanh(x)`
+---@return neap.Module
 activation("Tanh", "tanh")
+--- `1 / (1 + exp(-x))`
+---@return neap.Module
 activation("Sigmoid", "sigmoid")
+--- `x sigmoid(x)` (Elfwing et al. 2017), also called swish
+---@return neap.Module
 activation("SiLU", "silu")
+--- `x tanh(softplus(x))` (Misra 2019)
+---@return neap.Module
 activation("Mish", "mish")
+--- `log(1 + exp(x))`
+---@return neap.Module
 activation("Softplus", "softplus")
+--- `x min(max(x + 3, 0), 6) / 6` (Howard et al. 2019)
+---@return neap.Module
 activation("Hardswish", "hardswish")
 
---- nn.GELU{approximate = "none" | "tanh"}
+---@class neap.nn.GELUOptions
+---@field approximate? "none"|"tanh" "tanh": the approximation of the paper, which GPT-2 uses (default "none")
+
+--- `x Phi(x)`, where Phi is the distribution function of N(0, 1) (Hendrycks and Gimpel 2016)
+---@param options? neap.nn.GELUOptions
+---@return neap.Module
 activation("GELU", "gelu", {approximate = {kind = "string"}})
---- nn.LeakyReLU{negative_slope = 0.01}
+
+---@class neap.nn.LeakyReLUOptions
+---@field negative_slope? number (default 0.01)
+
+--- x where positive, else `negative_slope x`
+---@param options? neap.nn.LeakyReLUOptions
+---@return neap.Module
 activation("LeakyReLU", "leaky_relu", {negative_slope = {kind = "number"}})
---- nn.ELU{alpha = 1}
+
+---@class neap.nn.ELUOptions
+---@field alpha? number (default 1)
+
+--- x where positive, else `alpha (exp(x) - 1)` (Clevert et al. 2015)
+---@param options? neap.nn.ELUOptions
+---@return neap.Module
 activation("ELU", "elu", {alpha = {kind = "number"}})
---- nn.Hardtanh{min_val = -1, max_val = 1}
+
+---@class neap.nn.HardtanhOptions
+---@field min_val? number (default -1)
+---@field max_val? number (default 1)
+
+--- x, but no less than `min_val` and no more than `max_val`
+---@param options? neap.nn.HardtanhOptions
+---@return neap.Module
 activation("Hardtanh", "hardtanh", {min_val = {kind = "number"}, max_val = {kind = "number"}})
 
---- nn.ReLU6(): between 0 and 6
+--- x, but no less than 0 and no more than 6
+---@return neap.Module
 M.ReLU6 = module.module("ReLU6", {
   forward = function(_, x) return core.hardtanh(x, {min_val = 0, max_val = 6}) end,
 }, true)
 
---- nn.PReLU({channels = 1, init = 0.25}): x where positive, else times a learned slope, one for all or one for each
---- channel (dimension 2)
+---@class neap.nn.PReLUOptions
+---@field channels? integer 1: one slope for all; else one for each channel, dimension 2 of the input (default 1)
+---@field init? any of the slope, as in `nn.parameter` (default 0.25)
+
+--- x where positive, else times a learned slope (He et al. 2015). Parameter `weight` [channels].
+---@param options? neap.nn.PReLUOptions
+---@return neap.Module
 M.PReLU = module.module("PReLU", {
   init = function(self, options)
     local o = check.options("nn.PReLU", options, {
@@ -68,9 +112,17 @@ local function over_dim(name, op)
   }, true)
 end
 
---- nn.Softmax(dim = -1)
+--- `exp(x) / sum(exp(x))` along a dimension
+---@param dim? integer (default -1)
+---@return neap.Module
 over_dim("Softmax", "softmax")
+--- The logarithm of softmax, which does not overflow
+---@param dim? integer (default -1)
+---@return neap.Module
 over_dim("LogSoftmax", "log_softmax")
+--- softmax of -x
+---@param dim? integer (default -1)
+---@return neap.Module
 over_dim("Softmin", "softmin")
 
 return M

@@ -10,7 +10,15 @@ local function size(what, name, v)
   return check.value(what, name, v, {kind = "integer", min = 1})
 end
 
---- nn.Embedding(count, width, {init = "normal"}): a row of weight (count, width) for each index, which counts from 0
+---@class neap.nn.EmbeddingOptions
+---@field init? any as in `nn.parameter` (default "normal")
+
+--- A row of the weight for each index: [...] of `int64`, which counts from 0, becomes [..., width]. Parameter `weight`
+--- [count, width].
+---@param count integer rows
+---@param width integer
+---@param options? neap.nn.EmbeddingOptions
+---@return neap.Module
 M.Embedding = module.module("Embedding", {
   init = function(self, count, width, options)
     size("nn.Embedding", "count", count)
@@ -42,9 +50,19 @@ local function check_sequence(what, x, width)
   end
 end
 
---- nn.MultiheadAttention(width, heads, {bias = true, is_causal = false}): called with x: (batch, length, width),
---- and, if keys and values come from elsewhere, a context of the same width; mask as
---- scaled_dot_product_attention has it. qkv holds the three projections one below the other.
+---@class neap.nn.AttentionOptions
+---@field bias? boolean of the projections (default true)
+---@field is_causal? boolean a position sees itself and those before it (default false)
+
+--- Scaled dot-product attention in several heads (Vaswani et al. 2017): `attention(x[, context[, mask]])` with x
+--- [N, length, width] gives the same shape. Keys and values come from the context [N, other length, width] if there is
+--- one; the mask is as `neap.scaled_dot_product_attention` has it. Memory grows with the length, not its square.
+--- Children `qkv`, a `Linear(width, 3 width)` with the three projections one below the other, and `proj`, a
+--- `Linear(width, width)`.
+---@param width integer
+---@param heads integer a divisor of the width
+---@param options? neap.nn.AttentionOptions
+---@return neap.Module
 M.MultiheadAttention = module.module("MultiheadAttention", {
   init = function(self, width, heads, options)
     size("nn.MultiheadAttention", "width", width)

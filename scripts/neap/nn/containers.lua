@@ -4,7 +4,10 @@ local module = require "neap.nn.module"
 
 local M = {}
 
---- nn.ModuleList{a, b, ...}: list[1], #list, for i, m in ipairs(list), list:append(m)
+--- A list of modules for a forward of one's own: `list[1]`, `#list`, `ipairs(list)`, `list:append(module)`. Paths are
+--- "1", "2", ... It cannot be called itself.
+---@param modules? neap.Module[]
+---@return neap.Module
 M.ModuleList = module.module("ModuleList", {
   init = function(self, modules)
     check.value("nn.ModuleList", "the list of modules", modules or {}, {kind = "table"})
@@ -21,8 +24,10 @@ M.ModuleList = module.module("ModuleList", {
   end,
 }, true)
 
---- nn.ModuleDict{encoder = a, ...}, or {{"encoder", a}, ...} where the order matters; otherwise names are sorted.
---- dict.encoder, for name, m in dict:items()
+--- Modules by name for a forward of one's own: `dict.encoder`, `for name, module in dict:items()`. Names given as keys
+--- are sorted; a list `{{"encoder", a}, ...}` keeps its order.
+---@param modules? table<string, neap.Module>
+---@return neap.Module
 M.ModuleDict = module.module("ModuleDict", {
   init = function(self, modules)
     check.value("nn.ModuleDict", "the modules", modules or {}, {kind = "table"})

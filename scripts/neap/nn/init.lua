@@ -18,6 +18,7 @@ local rnn = require "neap.nn.rnn"
 require "neap.nn.state"
 
 ---@class neap.nn
+---@field init neap.nn.init
 local M = {
   module = module.module, parameter = module.parameter, buffer = module.buffer,
   is_module = module.is_module, is_training = module.is_training, init = initializers.functions,
@@ -43,7 +44,9 @@ local function as_layer(i, v)
              check.describe(v))
 end
 
---- Layers one after the other: modules, functions, or {"name", module} where a path should have a name.
+--- Layers one after the other. Paths are "1", "2", ..., or names.
+---@param entries table[] modules, functions of one tensor, or `{"name", module}` where a path should have a name
+---@return neap.Module
 M.Sequential = module.module("Sequential", {
   init = function(self, entries)
     check.value("nn.Sequential", "the list of layers", entries, {kind = "table"})
@@ -66,10 +69,13 @@ M.Sequential = module.module("Sequential", {
   end,
 }, true)
 
---- A function that computes fn's value and the gradients of the module's parameters.
+--- A function that computes fn's value and the gradients of the module's parameters, traced as `neap.compile` says.
+--- With `optimizer:step(gradients)` it makes a training loop of small parts; `neap.update` does the same as one
+--- transaction.
 ---@param m neap.Module
----@param fn fun(...): neap.Tensor, ... returns the value to differentiate (a number or 0-d tensor), then others
----@return fun(...): neap.Tensor, table<string, neap.Tensor>, ... value, gradients by path, fn's other results
+---@param fn fun(...): neap.Tensor, ... returns the value to differentiate, one number, then others
+---@return fun(...): neap.Tensor, table<string, neap.Tensor>, ... # which gives the value, gradients by path (not of
+--- frozen parameters), and fn's other results
 function M.value_and_grad(m, fn)
   if not module.is_module(m) then
     check.fail("INVALID", "nn.value_and_grad: got %s, expected a module and a function", check.describe(m))

@@ -6,9 +6,10 @@ local check = require "neap.check"
 local M = {}
 
 --- A slot's {shape, dtype, fan_in} and the options of a rule give a tensor.
----@type table<string, fun(slot: table, o: table): neap.Tensor>
-M.rules = {}
-local rules, specs = M.rules, {}
+---@class neap.nn.init
+local rules = {}
+M.rules = rules
+local specs = {}
 
 -- Drawing ----------------------------------------------------------------------------------------------
 
@@ -82,19 +83,21 @@ end
 -- Rules ------------------------------------------------------------------------------------------------
 
 
+--- All zeros
 function rules.zeros(slot) return core.zeros(slot.shape, {dtype = slot.dtype}) end
+--- All ones
 function rules.ones(slot) return core.ones(slot.shape, {dtype = slot.dtype}) end
 
 specs.constant = {value = {kind = "number", required = true}}
---- All of one value: {value=}
+--- All of one value. Options `{value=}`
 function rules.constant(slot, o) return core.full(slot.shape, o.value, {dtype = slot.dtype}) end
 
 specs.uniform = {low = {kind = "number", default = 0}, high = {kind = "number", default = 1}}
---- U(low, high): {low = 0, high = 1}
+--- U(low, high). Options `{low = 0, high = 1}`
 function rules.uniform(slot, o) return uniform(slot, o.low, o.high) end
 
 specs.normal = {mean = {kind = "number", default = 0}, std = {kind = "number", min = 0, default = 1}}
---- N(mean, std^2): {mean = 0, std = 1}
+--- N(mean, std^2). Options `{mean = 0, std = 1}`
 function rules.normal(slot, o)
   if o.mean == 0 and o.std == 1 then return core.randn(slot.shape, {dtype = slot.dtype}) end
   return normal(slot, o.mean, o.std)
@@ -111,7 +114,7 @@ specs.trunc_normal = {
   mean = {kind = "number", default = 0}, std = {kind = "number", above = 0, default = 1},
   a = {kind = "number", default = -2}, b = {kind = "number", default = 2},
 }
---- N(mean, std^2) between a and b, drawn again where it is beyond: {mean = 0, std = 1, a = -2, b = 2}
+--- N(mean, std^2) between a and b, drawn again where it is beyond. Options `{mean = 0, std = 1, a = -2, b = 2}`
 function rules.trunc_normal(slot, o)
   if tail_below((o.b - o.mean) / o.std) - tail_below((o.a - o.mean) / o.std) < 0.01 then
     check.fail("INVALID", "trunc_normal: less than 1%% of N(%g, %g^2) lies between a = %g and b = %g", o.mean, o.std,
@@ -130,14 +133,14 @@ end
 
 specs.xavier_uniform = {gain = {kind = "number", min = 0, default = 1}}
 specs.xavier_normal = specs.xavier_uniform
---- U(-r, r), r = gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010): {gain = 1}
+--- U(-r, r), r = gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). Options `{gain = 1}`
 function rules.xavier_uniform(slot, o)
   need_matrix("xavier_uniform", slot)
   local bound = o.gain * math.sqrt(6 / math.max(1, fan_in(slot) + fan_out(slot)))
   return uniform(slot, -bound, bound)
 end
 
---- N(0, gain^2 2 / (fan_in + fan_out)): {gain = 1}
+--- N(0, gain^2 2 / (fan_in + fan_out)). Options `{gain = 1}`
 function rules.xavier_normal(slot, o)
   need_matrix("xavier_normal", slot)
   return normal(slot, 0, o.gain * math.sqrt(2 / math.max(1, fan_in(slot) + fan_out(slot))))
@@ -171,8 +174,8 @@ local function kaiming_specs(a)
 end
 
 specs.kaiming_uniform, specs.kaiming_normal = kaiming_specs(math.sqrt(5)), kaiming_specs(0)
---- U(-r, r), r = gain sqrt(3 / fan) (He et al. 2015); with a = sqrt(5), as PyTorch's layers begin, r is 1 / sqrt(fan):
---- {a = sqrt(5), mode = "fan_in", nonlinearity = "leaky_relu"}
+--- U(-r, r), r = gain sqrt(3 / fan) (He et al. 2015); with a = sqrt(5), as PyTorch's layers begin, r is 1 / sqrt(fan).
+--- Options `{a = sqrt(5), mode = "fan_in", nonlinearity = "leaky_relu"}`
 function rules.kaiming_uniform(slot, o)
   if o.a == math.sqrt(5) and o.mode == "fan_in" and o.nonlinearity == "leaky_relu" then
     local n = fan_in(slot)
@@ -183,7 +186,7 @@ function rules.kaiming_uniform(slot, o)
   return uniform(slot, -bound, bound)
 end
 
---- N(0, gain^2 / fan): {a = 0, mode = "fan_in", nonlinearity = "leaky_relu"}
+--- N(0, gain^2 / fan). Options `{a = 0, mode = "fan_in", nonlinearity = "leaky_relu"}`
 function rules.kaiming_normal(slot, o)
   return normal(slot, 0, kaiming("kaiming_normal", slot, o))
 end
@@ -213,7 +216,7 @@ local function orthonormal(m)
 end
 
 specs.orthogonal = {gain = {kind = "number", default = 1}}
---- Orthonormal rows or columns, whichever are fewer, times gain (Saxe et al. 2013): {gain = 1}
+--- Orthonormal rows or columns, whichever are fewer, times gain (Saxe et al. 2013). Options `{gain = 1}`
 function rules.orthogonal(slot, o)
   need_matrix("orthogonal", slot)
   local rows, columns = slot.shape[1], 1

@@ -31,7 +31,16 @@ end
 
 local any = {kind = "any"}
 
---- nn.Linear(inputs, outputs, {bias = true, init}): x @ weight^T + bias; weight: (outputs, inputs)
+---@class neap.nn.LinearOptions
+---@field bias? boolean (default true)
+---@field init? any of the weight, as in `nn.parameter` (default "kaiming_uniform")
+
+--- `x weight^T + bias`: [..., inputs] becomes [..., outputs]. Parameters `weight` [outputs, inputs] and `bias`
+--- [outputs].
+---@param inputs integer
+---@param outputs integer
+---@param options? neap.nn.LinearOptions
+---@return neap.Module
 layer("Linear", {
   init = function(self, inputs, outputs, options)
     size("nn.Linear", "inputs", inputs)
@@ -82,8 +91,22 @@ local function forward_of(op)
   end
 end
 
---- nn.Conv1d(inputs, outputs, kernel, {stride, padding, dilation, groups, bias, init});
---- weight: (outputs, inputs / groups, kernel)
+---@class neap.nn.ConvOptions
+---@field stride? integer|integer[] one number, or {height, width} (default 1)
+---@field padding? integer|integer[] zeros on both sides (default 0)
+---@field dilation? integer|integer[] distance between the kernel's entries (default 1)
+---@field groups? integer channels are cut into so many groups, which do not see each other (default 1)
+---@field bias? boolean (default true)
+---@field init? any of the weight, as in `nn.parameter` (default "kaiming_uniform")
+
+--- Cross-correlation along a length: [N, inputs, L] becomes [N, outputs, L'] with
+--- `L' = (L + 2 padding - dilation (kernel - 1) - 1) / stride + 1`, rounded down. Parameters `weight`
+--- [outputs, inputs / groups, kernel] and `bias` [outputs].
+---@param inputs integer channels
+---@param outputs integer channels
+---@param kernel integer
+---@param options? neap.nn.ConvOptions
+---@return neap.Module
 layer("Conv1d", {
   init = function(self, inputs, outputs, kernel, options)
     local k = one("nn.Conv1d", "the kernel", kernel, 1)
@@ -95,8 +118,13 @@ layer("Conv1d", {
   forward = forward_of "conv1d",
 })
 
---- nn.Conv2d(inputs, outputs, kernel, {stride, padding, dilation, groups, bias, init});
---- weight: (outputs, inputs / groups, kernel height, kernel width)
+--- Cross-correlation in two dimensions: [N, inputs, H, W] becomes [N, outputs, H', W'], where H' and W' are as for
+--- `Conv1d`. Parameters `weight` [outputs, inputs / groups, kernel height, kernel width] and `bias` [outputs].
+---@param inputs integer channels
+---@param outputs integer channels
+---@param kernel integer|integer[] one number, or {height, width}
+---@param options? neap.nn.ConvOptions
+---@return neap.Module
 layer("Conv2d", {
   init = function(self, inputs, outputs, kernel, options)
     local k = pair("nn.Conv2d", "the kernel", kernel, 1)
@@ -111,8 +139,23 @@ layer("Conv2d", {
 local transpose_options = {output_padding = {kind = "any", default = 0}}
 for name, spec in pairs(conv_options) do transpose_options[name] = spec end
 
---- nn.ConvTranspose2d(inputs, outputs, kernel, {stride, padding, output_padding, dilation, groups, bias, init});
---- weight: (inputs, outputs / groups, kernel height, kernel width)
+---@class neap.nn.ConvTransposeOptions
+---@field stride? integer|integer[] (default 1)
+---@field padding? integer|integer[] rows and columns cut off on both sides (default 0)
+---@field output_padding? integer|integer[] rows and columns more at the end, less than the stride (default 0)
+---@field dilation? integer|integer[] (default 1)
+---@field groups? integer (default 1)
+---@field bias? boolean (default true)
+---@field init? any of the weight, as in `nn.parameter` (default "kaiming_uniform")
+
+--- The gradient of `Conv2d` as a layer, which enlarges: [N, inputs, H, W] becomes [N, outputs, H', W'] with
+--- `H' = (H - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1`. Parameters `weight`
+--- [inputs, outputs / groups, kernel height, kernel width] and `bias` [outputs].
+---@param inputs integer channels
+---@param outputs integer channels
+---@param kernel integer|integer[] one number, or {height, width}
+---@param options? neap.nn.ConvTransposeOptions
+---@return neap.Module
 layer("ConvTranspose2d", {
   init = function(self, inputs, outputs, kernel, options)
     local k = pair("nn.ConvTranspose2d", "the kernel", kernel, 1)
@@ -125,8 +168,13 @@ layer("ConvTranspose2d", {
   forward = forward_of "conv_transpose2d",
 })
 
---- nn.Bilinear(first, second, outputs, {bias = true}): called with x1: (..., first) and x2: (..., second) gives
---- x1 weight[o] x2 for each output o; weight: (outputs, first, second)
+--- Called with x1 [..., first] and x2 [..., second] it gives `x1 weight[o] x2 + bias[o]` for each output o:
+--- [..., outputs]. Parameters `weight` [outputs, first, second] and `bias` [outputs].
+---@param first integer
+---@param second integer
+---@param outputs integer
+---@param options? neap.nn.LinearOptions
+---@return neap.Module
 layer("Bilinear", {
   init = function(self, first, second, outputs, options)
     self.first, self.second = size("nn.Bilinear", "first", first), size("nn.Bilinear", "second", second)
@@ -167,12 +215,32 @@ local function pool(name, op, extra)
   })
 end
 
---- nn.MaxPool2d(kernel, {stride = kernel, padding, dilation, ceil_mode})
+---@class neap.nn.MaxPoolOptions
+---@field stride? integer|integer[] (default kernel)
+---@field padding? integer|integer[] on both sides, never the largest; at most half the kernel (default 0)
+---@field dilation? integer|integer[] (default 1)
+---@field ceil_mode? boolean round the output's size up (default false)
+
+--- The largest of each window: [N, C, H, W] becomes [N, C, H', W'].
+---@param kernel integer|integer[] one number, or {height, width}
+---@param options? neap.nn.MaxPoolOptions
+---@return neap.Module
 pool("MaxPool2d", "max_pool2d", {dilation = {kind = "any"}})
---- nn.AvgPool2d(kernel, {stride = kernel, padding, ceil_mode, count_include_pad})
+---@class neap.nn.AvgPoolOptions
+---@field stride? integer|integer[] (default kernel)
+---@field padding? integer|integer[] zeros on both sides (default 0)
+---@field ceil_mode? boolean round the output's size up (default false)
+---@field count_include_pad? boolean does the divisor count the padding (default true)
+
+--- The mean of each window: [N, C, H, W] becomes [N, C, H', W'].
+---@param kernel integer|integer[] one number, or {height, width}
+---@param options? neap.nn.AvgPoolOptions
+---@return neap.Module
 pool("AvgPool2d", "avg_pool2d", {count_include_pad = {kind = "boolean"}})
 
---- nn.AdaptiveAvgPool2d(size): means of windows, so that the output is of that size; one number or {height, width}
+--- Means of windows that are chosen so that the output has a given size: [N, C, H, W] becomes [N, C, height, width].
+---@param size integer|integer[] one number, or {height, width}
+---@return neap.Module
 layer("AdaptiveAvgPool2d", {
   init = function(self, output)
     self.options = {output_size = pair("nn.AdaptiveAvgPool2d", "the size", output, 1)}
@@ -180,7 +248,15 @@ layer("AdaptiveAvgPool2d", {
   forward = function(self, x) return core.adaptive_avg_pool2d(x, self.options) end,
 })
 
---- nn.Upsample{size | scale_factor, mode = "nearest" | "bilinear", align_corners = false}
+---@class neap.nn.UpsampleOptions
+---@field size? integer|integer[] of the output: this or scale_factor
+---@field scale_factor? number
+---@field mode? "nearest"|"bilinear" (default "nearest")
+---@field align_corners? boolean bilinear: corners fall on corners (default false)
+
+--- Enlarges images: [N, C, H, W] becomes [N, C, H', W'].
+---@param options neap.nn.UpsampleOptions
+---@return neap.Module
 layer("Upsample", {
   init = function(self, options)
     local o = check.options("nn.Upsample", options, {
@@ -205,7 +281,10 @@ layer("Upsample", {
   forward = function(self, x) return core[self.op](x, self.options) end,
 })
 
---- nn.Dropout(p = 0.5): in training 0 with probability p, else x / (1 - p)
+--- In training each element is 0 with probability p, else `x / (1 - p)`; in evaluation mode x. Keyed by seed, update,
+--- path and sample, so that micro-batches and retries drop the same (Srivastava et al. 2014).
+---@param p? number from 0 to 1 (default 0.5)
+---@return neap.Module
 layer("Dropout", {
   init = function(self, p)
     self.p = check.value("nn.Dropout", "p", p or 0.5, {kind = "number", min = 0, max = 1})
@@ -213,7 +292,10 @@ layer("Dropout", {
   forward = function(self, x) return core.dropout(x, {p = self.p, training = module.is_training(self)}) end,
 })
 
---- nn.Flatten(first = 2, last = -1): positions of dimensions; the batch stays by default
+--- Several dimensions as one; by default all but the batch.
+---@param first? integer (default 2)
+---@param last? integer (default -1)
+---@return neap.Module
 layer("Flatten", {
   init = function(self, first, last)
     self.first = check.value("nn.Flatten", "first", first or 2, {kind = "integer"})
@@ -222,6 +304,8 @@ layer("Flatten", {
   forward = function(self, x) return core.flatten(x, {start_dim = self.first, end_dim = self.last}) end,
 })
 
+--- Gives its input.
+---@return neap.Module
 layer("Identity", {forward = function(_, x) return x end})
 
 return M

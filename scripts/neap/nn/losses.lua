@@ -44,23 +44,86 @@ local function loss(name, op, options, inputs)
   }, true)
 end
 
+--- `neap.cross_entropy` as a layer: of scores [N, classes, ...] and class indices. Options: `ignore_index`,
+--- `label_smoothing`, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("CrossEntropyLoss", "cross_entropy", {ignore_index = "integer", label_smoothing = "number"})
+--- `neap.nll_loss` as a layer: of log-probabilities [N, classes, ...] and class indices. Options: `ignore_index`,
+--- `reduction`.
+---@param options? table
+---@return neap.Module
 loss("NLLLoss", "nll_loss", {ignore_index = "integer"})
+--- `neap.mse_loss` as a layer: of a prediction and a target of the same shape. Options: `reduction`.
+---@param options? table
+---@return neap.Module
 loss("MSELoss", "mse_loss")
+--- `neap.l1_loss` as a layer: of a prediction and a target of the same shape. Options: `reduction`.
+---@param options? table
+---@return neap.Module
 loss("L1Loss", "l1_loss")
+--- `neap.huber_loss` as a layer: of a prediction and a target of the same shape. Options: `delta`, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("HuberLoss", "huber_loss", {delta = "number"})
+--- `neap.smooth_l1_loss` as a layer: of a prediction and a target of the same shape. Options: `beta`, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("SmoothL1Loss", "smooth_l1_loss", {beta = "number"})
+--- `neap.binary_cross_entropy` as a layer: of probabilities and targets in [0, 1]. Options: `weight`, a tensor,
+--- `reduction`.
+---@param options? table
+---@return neap.Module
 loss("BCELoss", "binary_cross_entropy", nil, {"weight"})
+--- `neap.binary_cross_entropy_with_logits` as a layer: of scores and targets in [0, 1]. Options: `pos_weight` and
+--- `weight`, tensors, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("BCEWithLogitsLoss", "binary_cross_entropy_with_logits", nil, {"pos_weight", "weight"})
+--- `neap.kl_div` as a layer: of log-probabilities and a target of the same shape. Options: `log_target`, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("KLDivLoss", "kl_div", {log_target = "boolean"})
+--- `neap.poisson_nll_loss` as a layer: of a rate, or its logarithm, and counts. Options: `log_input`, `full`, `eps`,
+--- `reduction`.
+---@param options? table
+---@return neap.Module
 loss("PoissonNLLLoss", "poisson_nll_loss", {log_input = "boolean", full = "boolean", eps = "number"})
+--- `neap.gaussian_nll_loss` as a layer: of means, targets and variances. Options: `full`, `eps`, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("GaussianNLLLoss", "gaussian_nll_loss", {full = "boolean", eps = "number"})
+--- `neap.margin_ranking_loss` as a layer: of two scores and targets of 1 and -1. Options: `margin`, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("MarginRankingLoss", "margin_ranking_loss", {margin = "number"})
+--- `neap.hinge_embedding_loss` as a layer: of distances and targets of 1 and -1. Options: `margin`, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("HingeEmbeddingLoss", "hinge_embedding_loss", {margin = "number"})
+--- `neap.soft_margin_loss` as a layer: of scores and targets of 1 and -1. Options: `reduction`.
+---@param options? table
+---@return neap.Module
 loss("SoftMarginLoss", "soft_margin_loss")
+--- `neap.multilabel_soft_margin_loss` as a layer: of scores [N, classes] and targets of 0 and 1. Options: `weight`, a
+--- tensor, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("MultiLabelSoftMarginLoss", "multilabel_soft_margin_loss", nil, {"weight"})
+--- `neap.multi_margin_loss` as a layer: of scores [N, classes] and class indices. Options: `p`, `margin`, `weight`, a
+--- tensor, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("MultiMarginLoss", "multi_margin_loss", {p = "integer", margin = "number"}, {"weight"})
+--- `neap.cosine_embedding_loss` as a layer: of two tensors [N, width] and targets of 1 and -1. Options: `margin`,
+--- `reduction`.
+---@param options? table
+---@return neap.Module
 loss("CosineEmbeddingLoss", "cosine_embedding_loss", {margin = "number"})
+--- `neap.triplet_margin_loss` as a layer: of anchors, positives and negatives [N, width]. Options: `margin`, `p`,
+--- `eps`, `swap`, `reduction`.
+---@param options? table
+---@return neap.Module
 loss("TripletMarginLoss", "triplet_margin_loss",
      {margin = "number", p = "number", eps = "number", swap = "boolean"})
 

@@ -11,8 +11,12 @@ local M = {}
 
 local STATE = {} -- the key under which a module keeps its state
 
+--- What is assigned to a module by name becomes part of it: parameters, buffers and child modules, in order of
+--- assignment, under dotted paths (`block1.attn.qkv.bias`); other values are plain fields. A module is called as a
+--- function. Parameters get their values when the module is first used.
 ---@class neap.Module
 ---@field package [table] table
+---@operator call: any
 local methods = {}
 
 local slot_of = setmetatable({}, {__mode = "k"}) -- parameter tensor to its slot
@@ -25,6 +29,7 @@ local modes = {serial = 0}
 -- Who listens while a function is traced: a list of the modules called, or nil.
 local listener = {}
 
+--- Whether v is a module.
 ---@param v any
 ---@return boolean
 function M.is_module(v)
@@ -377,12 +382,12 @@ end
 
 -- Classes ----------------------------------------------------------------------------------------------
 
---- A class of modules. Other functions in the definition become methods.
+--- A class of modules of one's own. What the constructor it returns is called with goes to `init`, what a module is
+--- called with to `forward`. Other functions in the definition become methods.
 ---@param name string
----@param definition {init: function?, forward: function?}
----@param builtin? boolean its forward refers to nothing that can change
+---@param definition table<string, function> init(self, ...), forward(self, ...) and methods
 ---@return fun(...): neap.Module constructor
-function M.module(name, definition, builtin)
+function M.module(name, definition, builtin) -- builtin: its forward refers to nothing that can change
   check.value("nn.module", "the name", name, {kind = "string"})
   check.value("nn.module", "the definition", definition, {kind = "table"})
   local class = {__name = "neap.nn." .. name, name = name, methods = setmetatable({}, {__index = methods})}
@@ -415,17 +420,26 @@ function M.module(name, definition, builtin)
   end
 end
 
---- A parameter to assign to a module's field.
----@param options {shape: integer[], init: string|number|function|nil, fan_in: integer?, dtype: string?}
----@return table
+---@class neap.nn.ParameterOptions
+---@field shape integer[]|integer
+---@field init? string|table|number|neap.Tensor|function a rule of `nn.init` by name, or with its options
+--- `{"xavier_uniform", gain = 2}`; a number; a tensor; a function of the shape that returns one (default
+--- "kaiming_uniform")
+---@field fan_in? integer entries that feed one output, for rules that ask; from the shape when left out
+---@field dtype? "fp32"|"fp64" (default "fp32")
+
+--- A parameter to assign to a field of a module: it is trained. Its first values are drawn when the module is first
+--- used, seeded by its path, so that adding a layer does not change the others.
+---@param options neap.nn.ParameterOptions
+---@return any # what to assign; the field then reads as a tensor
 function M.parameter(options)
   return setmetatable(fill.slot(options), Slot)
 end
 
---- State that is saved but not trained. Assigning a tensor to its field writes to it; inside an update the
---- write happens at commit.
+--- State to assign to a field of a module: it is saved but not trained. Assigning a tensor to the field later writes
+--- to it; inside an update the write happens at commit.
 ---@param tensor neap.Tensor
----@return table
+---@return any # what to assign; the field then reads as the tensor
 function M.buffer(tensor)
   if not check.is_tensor(tensor) then
     check.fail("INVALID", "nn.buffer: got %s, expected a tensor", check.describe(tensor))
@@ -438,7 +452,8 @@ function M.class_of(module)
   return getmetatable(module).name
 end
 
---- Whether the module is in training mode; frozen modules are not.
+--- Whether a module is in training mode; one whose own parameters are all frozen is not.
+---@param module neap.Module
 ---@return boolean
 function M.is_training(module)
   local state = module[STATE]

@@ -85,10 +85,24 @@ local function batch_norm(name, dims)
   })
 end
 
---- nn.BatchNorm1d(channels, {eps, momentum, affine, track_running_stats}): x is (batch, channels) or
---- (batch, channels, length). Running statistics are buffers; frozen, it stays in evaluation mode.
+---@class neap.nn.BatchNormOptions
+---@field eps? number added to the variance (default 1e-5)
+---@field momentum? number share of the new in the running statistics (default 0.1)
+---@field affine? boolean learn `weight` and `bias` (default true)
+---@field track_running_stats? boolean else the batch's own statistics serve in evaluation mode too (default true)
+
+--- `(x - mean) / sqrt(var + eps) weight + bias` for each channel (Ioffe and Szegedy 2015): mean and variance of the
+--- batch in training, running ones in evaluation mode and where the layer is frozen. x is [N, channels] or
+--- [N, channels, L]. Parameters `weight` and `bias`, buffers `running_mean` and `running_var`, all [channels]. Samples
+--- of a batch depend on each other, so micro-batches are not exact.
+---@param channels integer
+---@param options? neap.nn.BatchNormOptions
+---@return neap.Module
 batch_norm("BatchNorm1d", {2, 3})
---- nn.BatchNorm2d(channels, {...}): x is (batch, channels, height, width)
+--- As `BatchNorm1d` for x [N, channels, H, W].
+---@param channels integer
+---@param options? neap.nn.BatchNormOptions
+---@return neap.Module
 batch_norm("BatchNorm2d", {4})
 
 -- Within a sample --------------------------------------------------------------------------------------
@@ -113,12 +127,36 @@ local function over_last(name, op, with_bias)
   })
 end
 
---- nn.LayerNorm(shape, {eps, elementwise_affine, bias}): over the last dimensions, of that shape or width
+---@class neap.nn.LayerNormOptions
+---@field eps? number (default 1e-5)
+---@field elementwise_affine? boolean learn `weight` and `bias` (default true)
+---@field bias? boolean (default true)
+
+--- `(x - mean) / sqrt(var + eps) weight + bias` over the last dimensions of each sample (Ba et al. 2016). Parameters
+--- `weight` and `bias` of the normalized shape.
+---@param shape integer|integer[] of the last dimensions
+---@param options? neap.nn.LayerNormOptions
+---@return neap.Module
 over_last("LayerNorm", "layer_norm", true)
---- nn.RMSNorm(shape, {eps, elementwise_affine})
+---@class neap.nn.RMSNormOptions
+---@field eps? number (default the dtype's epsilon)
+---@field elementwise_affine? boolean learn `weight` (default true)
+
+--- `x / sqrt(mean(x^2) + eps) weight` over the last dimensions (Zhang and Sennrich 2019).
+---@param shape integer|integer[] of the last dimensions
+---@param options? neap.nn.RMSNormOptions
+---@return neap.Module
 over_last("RMSNorm", "rms_norm", false)
 
---- nn.GroupNorm(groups, channels, {eps, affine})
+---@class neap.nn.GroupNormOptions
+---@field eps? number (default 1e-5)
+---@field affine? boolean learn `weight` and `bias` [channels] (default true)
+
+--- Normalizes groups of channels within each sample (Wu and He 2018): x is [N, channels, ...].
+---@param groups integer a divisor of the channels
+---@param channels integer
+---@param options? neap.nn.GroupNormOptions
+---@return neap.Module
 layer("GroupNorm", {
   init = function(self, groups, channels, options)
     size("nn.GroupNorm", "groups", groups)
@@ -156,9 +194,19 @@ local function instance_norm(name, dims)
   })
 end
 
---- nn.InstanceNorm1d(channels, {eps, affine}): x is (batch, channels, length)
+---@class neap.nn.InstanceNormOptions
+---@field eps? number (default 1e-5)
+---@field affine? boolean learn `weight` and `bias` [channels] (default false)
+
+--- Normalizes each channel of each sample (Ulyanov et al. 2016): x is [N, channels, L].
+---@param channels integer
+---@param options? neap.nn.InstanceNormOptions
+---@return neap.Module
 instance_norm("InstanceNorm1d", {3})
---- nn.InstanceNorm2d(channels, {eps, affine}): x is (batch, channels, height, width)
+--- As `InstanceNorm1d` for x [N, channels, H, W].
+---@param channels integer
+---@param options? neap.nn.InstanceNormOptions
+---@return neap.Module
 instance_norm("InstanceNorm2d", {4})
 
 return M

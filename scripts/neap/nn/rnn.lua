@@ -184,14 +184,35 @@ local function recurrent(name, extra)
   }, true)
 end
 
---- nn.LSTM(inputs, width, {num_layers, bias, batch_first, dropout, bidirectional}): x is (steps, batch, inputs), or
---- (batch, steps, inputs) with batch_first. lstm(x[, h, c]) -> all h, the last h and c, which are (layers, batch,
---- width), whatever batch_first says; of a single layer (batch, width) is taken, too, and then given back: so can
---- a batch of them be cut into micro-batches.
+---@class neap.nn.RecurrentOptions
+---@field num_layers? integer one above the other (default 1)
+---@field bias? boolean (default true)
+---@field batch_first? boolean x is [N, steps, inputs], and so are the outputs (default false)
+---@field dropout? number between layers, in training (default 0)
+---@field bidirectional? boolean a second direction, from the last step to the first (default false)
+---@field nonlinearity? "tanh"|"relu" `nn.RNN` alone (default "tanh")
+
+--- `lstm(x[, h, c])` gives all h, the last h and the last c (Hochreiter and Schmidhuber 1997). x is [steps, N, inputs],
+--- all h [steps, N, width] (twice the width with two directions). States are [layers, N, width], whatever `batch_first`
+--- says; of a single layer [N, width] is taken, too, and then given back, so that a batch of states can be cut into
+--- micro-batches. Parameters are PyTorch's: `weight_ih_l0` [4 width, inputs], `weight_hh_l0` [4 width, width],
+--- `bias_ih_l0`, `bias_hh_l0`, with `_reverse` for the second direction.
+---@param inputs integer
+---@param width integer
+---@param options? neap.nn.RecurrentOptions
+---@return neap.Module
 recurrent "LSTM"
---- nn.GRU(inputs, width, {...}): gru(x[, h]) -> all h, the last h
+--- `gru(x[, h])` gives all h and the last h (Cho et al. 2014); shapes as for `LSTM`, parameters with 3 gates.
+---@param inputs integer
+---@param width integer
+---@param options? neap.nn.RecurrentOptions
+---@return neap.Module
 recurrent "GRU"
---- nn.RNN(inputs, width, {nonlinearity = "tanh" | "relu", ...}): rnn(x[, h]) -> all h, the last h
+--- `rnn(x[, h])` gives all h and the last h, `h' = tanh(W x + b + U h + d)` (Elman 1990); shapes as for `LSTM`.
+---@param inputs integer
+---@param width integer
+---@param options? neap.nn.RecurrentOptions
+---@return neap.Module
 recurrent("RNN", {nonlinearity = {kind = "string", default = "tanh"}})
 
 return M

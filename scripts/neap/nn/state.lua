@@ -6,7 +6,7 @@ local module = require "neap.nn.module"
 local methods = module.methods
 local STATE = module.STATE
 
---- The parameters, each once, in order of assignment.
+--- The parameters, each once, in order of assignment: what an optimizer takes.
 ---@return neap.Tensor[]
 function methods:parameters()
   local list = {}
@@ -24,7 +24,7 @@ function methods:named_parameters()
   end
 end
 
---- Copies of all parameters and buffers by path.
+--- Copies of all parameters and buffers by path, for `neap.save` or `load_state`.
 ---@return table<string, neap.Tensor>
 function methods:state()
   local copies = {}
@@ -46,8 +46,9 @@ end
 
 --- Copies values into parameters and buffers by path: all that fit, or an error and none.
 ---@param values table<string, neap.Tensor>
----@param options? {strict: boolean} strict (the default): missing or unexpected paths are an error
----@return string[] missing, string[] unexpected
+---@param options? {strict: boolean} missing or unexpected paths are an error (default {strict = true})
+---@return string[] missing paths
+---@return string[] unexpected paths
 function methods:load_state(values, options)
   check.value("load_state", "the table", values, {kind = "table"})
   local o = check.options("load_state", options, {strict = {kind = "boolean", default = true}})
@@ -78,15 +79,15 @@ local function set_training(self, on)
   return self
 end
 
---- Switches this module and all below it to training mode.
+--- Switches this module and all below it to training mode, in which it begins.
 ---@return neap.Module self
 function methods:train() return set_training(self, true) end
 
---- Switches this module and all below it to evaluation mode.
+--- Switches this module and all below it to evaluation mode: no dropout, running statistics in batch norm.
 ---@return neap.Module self
 function methods:eval() return set_training(self, false) end
 
---- Whether each module below is in training mode, to be given back to restore_modes.
+--- Which modules below are in training mode, to be given back to `restore_modes`.
 ---@return table
 function methods:modes()
   local saved = {}
@@ -94,7 +95,9 @@ function methods:modes()
   return saved
 end
 
+--- Puts modes back as `modes()` found them.
 ---@param saved table
+---@return neap.Module self
 function methods:restore_modes(saved)
   for _, pair in ipairs(saved) do
     local state, training = pair[1], pair[2]
@@ -145,17 +148,19 @@ local function set_frozen(self, pattern, frozen)
   return self
 end
 
---- Stops training of the parameters that match: a path, a module's path, or a Lua pattern; nil is all.
----@param pattern? string
+--- Stops the training of parameters: no gradients, moments or saved activations for them. A module whose own
+--- parameters are all frozen stays in evaluation mode (batch norm keeps its statistics).
+---@param pattern? string a path, a module's path, or a Lua pattern for whole paths; nil is all
 ---@return neap.Module self
 function methods:freeze(pattern) return set_frozen(self, pattern, true) end
 
----@param pattern? string
+--- Trains parameters again.
+---@param pattern? string as for `freeze`
 ---@return neap.Module self
 function methods:unfreeze(pattern) return set_frozen(self, pattern, nil) end
 
---- Prints layers, output shapes, parameters and bytes, and returns the same text.
----@param shape integer[] of the input, with the batch
+--- Prints layers, output shapes, parameters and bytes, and returns the same text. Nothing is run.
+---@param shape integer[] of the input, with the batch: `{8, 64}`, or `{8, 64, dtype = "int64"}`
 ---@return string
 function methods:summary(shape)
   local text = require("neap.nn.summary").table(self, shape, module)
