@@ -3,6 +3,8 @@
  *
  * q: (..., L, E), k: (..., S, E), v: (..., S, F), mask: broadcasts to (..., L, S); bool (true takes part) or a summand
  * to the scores -> y: (..., L, F), lse: (..., L), minus infinity for a query that sees nothing, whose y is 0. */
+#include <math.h>
+
 #include "op/build.h"
 
 enum { CAUSAL, SCALE };
@@ -62,40 +64,97 @@ static neap_status infer(neap_infer *x) {
   return NEAP_OK;
 }
 
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
+#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
 #define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
+#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
+#define DIV(a, b) neap__build2(g, &neap__op_div, a, b)
+#define WHERE(a, b, c) neap__build3(g, &neap__op_where, a, b, c)
 
-static neap_id transposed(neap_graph *g, neap_id v) {
-  const int32_t n = neap__desc_at(g, v).shape.ndim;
-  int64_t dims[NEAP_MAX_DIMS];
-  for (int32_t i = 0; i < n; i++) dims[i] = i;
-  if (n >= 2) dims[n - 2] = n - 1, dims[n - 1] = n - 2;
-  return neap__permute_by(g, v, dims, n);
+/* --- out of other ops, with tensors of all pairs --- */
+
+static neap_id product(neap_graph *g, neap_id a, neap_id b, bool ta, bool tb) {
+  return neap__build(g, &neap__op_gemm, (neap_id[]){a, b}, 2, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(ta), NEAP_INT(tb)});
 }
 
+static neap_id sum_last(neap_graph *g, neap_id v) {
+  const int64_t last = neap__desc_at(g, v).shape.ndim - 1;
+  return neap__reduce(g, &neap__op_sum, v, &last, 1, true);
+}
+
+/* (L, S), true where a query sees a key. */
+static neap_id seen_before(neap_graph *g, const neap_shape *pairs) {
+  const neap_id none = NEAP_NONE; /* the builder looks at a first input even when there is none */
+  const neap_opt full[NEAP_MAX_OPTS] = {neap__opt_list(&pairs->dim[pairs->ndim - 2], 2), NEAP_FLOAT(1),
+                                        NEAP_INT(NEAP_BOOL)};
+  return neap__build1(g, &neap__op_tril, neap__build(g, &neap__op_full, &none, 0, full));
+}
+
+/* (..., L, S): scale q k', minus infinity for a key that is not seen. qk: q and k. mask: NEAP_NONE, none. */
+static neap_id scores(neap_graph *g, const neap_opt *opt, const neap_id *qk, neap_id mask) {
+  const neap_id s = neap__scale(g, product(g, qk[0], qk[1], false, true), opt[SCALE].v.f);
+  if (opt[CAUSAL].v.i) {
+    const neap_shape pairs = neap__desc_at(g, s).shape;
+    mask = seen_before(g, &pairs);
+  }
+  if (mask == NEAP_NONE) return s;
+  if (neap__desc_at(g, mask).dtype != NEAP_BOOL) return ADD(s, mask);
+  return WHERE(mask, s, neap__const_like(g, s, -(double)INFINITY));
+}
+
+/* The weights, which are 0 for a query that sees nothing. */
+static neap_id weights(neap_graph *g, const neap_opt *opt, const neap_id *qk, neap_id mask, neap_id lse) {
+  const neap_id nothing = neap__build2(g, &neap__op_eq, lse, neap__const_like(g, lse, -(double)INFINITY));
+  const neap_id base = WHERE(nothing, neap__const_like(g, lse, 0), lse);
+  const neap_id beside = neap__insert_dim(g, base, neap__desc_at(g, lse).shape.ndim);
+  return neap__build1(g, &neap__op_exp, SUB(scores(g, opt, qk, mask), beside));
+}
+
+/* The sum of p t over keys, where p adds up to 1 up to rounding; 0 for a query that sees nothing. */
+static neap_id mean_last(neap_graph *g, neap_id p, neap_id t) {
+  const neap_id sum = sum_last(g, p), one = neap__const_like(g, p, 1);
+  const neap_id nothing = neap__build2(g, &neap__op_eq, sum, neap__const_like(g, p, 0));
+  return DIV(sum_last(g, MUL(p, t)), WHERE(nothing, one, sum));
+}
+
+/* --- the gradient's nodes --- */
+
 /* A summand to the scores is a pair's own: this alone needs all pairs. p (d v' - sum(d y)) with the weights p. */
-static neap_id grad_mask(neap_graph *g, const neap_node *n, neap_id d) {
-  const neap_id q = n->in[0], k = n->in[1], v = n->in[2], mask = n->in[3];
-  const neap_desc m = neap__desc_at(g, mask), y = neap__desc_at(g, n->out[0]);
-  const int64_t last = y.shape.ndim - 1;
-  if (m.dtype == NEAP_BOOL) return NEAP_NONE;
-  const neap_id scores = neap__scale(g, neap__build2(g, &neap__op_matmul, q, transposed(g, k)), n->opt[SCALE].v.f);
-  const neap_id shifted =
-      SUB(neap__build2(g, &neap__op_add, scores, mask), neap__insert_dim(g, n->out[1], y.shape.ndim - 1));
-  const neap_id sum = neap__reduce(g, &neap__op_sum, MUL(d, n->out[0]), &last, 1, true);
-  const neap_id slope = SUB(neap__build2(g, &neap__op_matmul, d, transposed(g, v)), sum);
-  return neap__sum_to(g, MUL(neap__build1(g, &neap__op_exp, shifted), slope), &m);
+static neap_id grad_mask(neap_graph *g, const neap_node *n, neap_id d, neap_id p) {
+  const neap_desc m = neap__desc_at(g, n->in[3]);
+  const neap_id slope = SUB(product(g, d, n->in[2], false, true), sum_last(g, MUL(d, n->out[0])));
+  return neap__sum_to(g, MUL(p, slope), &m);
+}
+
+/* Adds what lse sends back, whose gradient by a score is its weight. */
+static void grad_lse(neap_graph *g, const neap_node *n, neap_id d, neap_id p, neap_id *gin, uint32_t need) {
+  const neap_id s = MUL(p, neap__insert_dim(g, d, neap__desc_at(g, d).shape.ndim));
+  neap_id more[4] = {NEAP_NONE, NEAP_NONE, NEAP_NONE, NEAP_NONE};
+  if (need & 1) more[0] = neap__scale(g, product(g, s, n->in[1], false, false), n->opt[SCALE].v.f);
+  if (need & 2) more[1] = neap__scale(g, product(g, s, n->in[0], true, false), n->opt[SCALE].v.f);
+  if (need & 8) {
+    const neap_desc m = neap__desc_at(g, n->in[3]);
+    more[3] = neap__sum_to(g, s, &m);
+  }
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (more[i] != NEAP_NONE) gin[i] = gin[i] == NEAP_NONE ? more[i] : ADD(gin[i], more[i]);
+}
+
+static void grad_qkv(neap_graph *g, const neap_node *n, neap_id d, neap_id *gin) {
+  const neap_id in[] = {d, n->in[0], n->in[1], n->in[2], n->out[0], n->out[1], n->n_in > 3 ? n->in[3] : NEAP_NONE};
+  neap_id out[NEAP_MAX_OUT];
+  neap__build_n(g, &neap__op_attention_grad, in, n->n_in + 3u, n->opt, out);
+  for (uint32_t i = 0; i < 3; i++) gin[i] = out[i];
 }
 
 static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
-  const neap_id in[] = {
-      gout[0], n->in[0], n->in[1], n->in[2], n->out[0], n->out[1], n->n_in > 3 ? n->in[3] : NEAP_NONE};
-  neap_id out[NEAP_MAX_OUT];
-  if (gout[0] == NEAP_NONE) return;
-  if (need & 8) gin[3] = grad_mask(g, n, gout[0]);
-  if (!(need & 7)) return;
-  neap__build_n(g, &neap__op_attention_grad, in, n->n_in + 3u, n->opt, out);
-  for (uint32_t i = 0; i < 3; i++) gin[i] = out[i];
+  const neap_id mask = n->n_in > 3 ? n->in[3] : NEAP_NONE;
+  const bool summand = (need & 8) && neap__desc_at(g, mask).dtype != NEAP_BOOL;
+  if (!summand) need &= 7;
+  if (gout[0] != NEAP_NONE && (need & 7)) grad_qkv(g, n, gout[0], gin);
+  if (gout[1] == NEAP_NONE && !summand) return;
+  const neap_id p = weights(g, n->opt, n->in, mask, n->out[1]);
+  if (gout[0] != NEAP_NONE && summand) gin[3] = grad_mask(g, n, gout[0], p);
+  if (gout[1] != NEAP_NONE) grad_lse(g, n, gout[1], p, gin, need);
 }
 
 /* Inputs other than the mask have samples at one place in front of the last two dimensions; the mask has them at the
@@ -181,6 +240,18 @@ static neap_status infer_grad(neap_infer *x) {
   return NEAP_OK;
 }
 
+/* With the weights p and t = d v', s = p (t - sum(p t)): of q scale s k, of k scale s' q, of v p' d. sum(p t) is
+ * sum(d y), but closer to what makes the sum of s zero, as the kernel has it. */
+static void unfused(neap_graph *g, const neap_node *n, neap_id *out) {
+  const neap_id d = n->in[0], q = n->in[1], k = n->in[2], v = n->in[3];
+  const neap_id p = weights(g, n->opt, n->in + 1, n->n_in > 6 ? n->in[6] : NEAP_NONE, n->in[5]);
+  const neap_id t = product(g, d, v, false, true);
+  const neap_id s = neap__scale(g, MUL(p, SUB(t, mean_last(g, p, t))), n->opt[SCALE].v.f);
+  out[0] = product(g, s, k, false, false);
+  out[1] = product(g, s, q, true, false);
+  out[2] = product(g, p, d, true, false);
+}
+
 static neap_status batch_grad(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
   return batch_heads(g, n, in, out, 6);
 }
@@ -190,6 +261,8 @@ static void cost_grad(const neap_sig *s, double *flops, double *bytes) { work(s,
 static const char *const grad_samples[] = {
     "f32[2,5,4] f32[2,5,4] f32[2,5,4] f32[2,5,4] f32[2,5,4] f32[2,5]; scale=0.5",
     "f32[2,5,3] f32[2,5,4] f32[2,7,4] f32[2,7,3] f32[2,5,3] f32[2,5]; is_causal=true; scale=0.5",
+    "f32[2,5,4] f32[2,5,4] f32[2,6,4] f32[2,6,4] f32[2,5,4] f32[2,5] bool[5,6]; scale=0.5",
+    "f32[2,5,4] f32[2,5,4] f32[2,6,4] f32[2,6,4] f32[2,5,4] f32[2,5] f32[2,1,6]; scale=0.5",
     "f32[0,5,4] f32[0,5,4] f32[0,5,4] f32[0,5,4] f32[0,5,4] f32[0,5]; scale=0.5", NULL};
 
 const neap_op neap__op_attention_grad = {
@@ -201,6 +274,7 @@ const neap_op neap__op_attention_grad = {
     .precision = NEAP_PREC_CAST,
     .opts = {ATTENTION_OPTIONS},
     .infer = infer_grad,
+    .unfused = unfused,
     .batch = batch_grad,
     .cost = cost_grad,
     .samples = grad_samples,

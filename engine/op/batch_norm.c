@@ -122,6 +122,39 @@ static neap_status infer_grad(neap_infer *x) {
   return NEAP_OK;
 }
 
+#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
+#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
+#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
+
+/* Beside x: (1, C, 1, ...). */
+static neap_id sum_channels(neap_graph *g, neap_id v) {
+  const int32_t n = neap__desc_at(g, v).shape.ndim;
+  int64_t dims[NEAP_MAX_DIMS] = {0};
+  for (int32_t i = 2; i < n; i++) dims[i - 1] = i;
+  return neap__reduce(g, &neap__op_sum, v, dims, n - 1, true);
+}
+
+/* With h = (x - mean) rstd, both of x's channels, and means over them: w rstd (d - mean(d) - h mean(d h)); sums of
+ * d h and d. */
+static void unfused_grad(neap_graph *g, const neap_node *n, neap_id *out) {
+  const neap_id d = n->in[0], x = n->in[1];
+  const neap_shape shape = neap__desc_at(g, x).shape, channels = neap__desc_at(g, n->out[1]).shape;
+  const double count = (double)neap__shape_count(&shape) / (shape.dim[1] > 0 ? (double)shape.dim[1] : 1);
+  const double share = count > 0 ? 1 / count : 0;
+  const neap_id off = SUB(x, neap__scale(g, sum_channels(g, x), share));
+  const neap_id var = neap__scale(g, sum_channels(g, neap__build1(g, &neap__op_square, off)), share);
+  neap_id rstd = neap__build1(g, &neap__op_rsqrt, ADD(var, neap__const_like(g, x, n->opt[EPS].v.f)));
+  const neap_id h = MUL(off, rstd), dw = sum_channels(g, MUL(d, h)), db = sum_channels(g, d);
+  const neap_id to = SUB(SUB(d, neap__scale(g, db, share)), MUL(h, neap__scale(g, dw, share)));
+  if (n->n_in > 2) {
+    const neap_shape column = neap__desc_at(g, rstd).shape;
+    rstd = MUL(rstd, neap__reshape_to(g, n->in[2], &column));
+  }
+  out[0] = MUL(to, rstd);
+  out[1] = neap__reshape_to(g, dw, &channels);
+  out[2] = neap__reshape_to(g, db, &channels);
+}
+
 static const char *const grad_samples[] = {"f32[4,3,5,5] f32[4,3,5,5] f32[3]", "f32[6,4] f32[6,4]",
                                            "f32[0,2,3] f32[0,2,3] f32[2]", NULL};
 
@@ -135,6 +168,7 @@ const neap_op neap__op_batch_norm_grad = {
     .rule = NEAP_BATCH_MIX,
     .opts = {EPS_OPTION},
     .infer = infer_grad,
+    .unfused = unfused_grad,
     .batch = batch_grad,
     .cost = cost,
     .samples = grad_samples,
@@ -154,10 +188,6 @@ static neap_id beside(neap_graph *g, neap_id v, neap_id x) {
                             neap__shape_text(&p, pt, sizeof pt), neap__shape_text(&s, xt, sizeof xt));
   return neap__reshape_to(g, v, &column);
 }
-
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
 
 /* One factor and one summand a channel. */
 static neap_id by_running(neap_graph *g, neap_id x, neap_id mean, neap_id var, const neap_id *wb, double eps) {

@@ -59,6 +59,22 @@ static neap_id at_classes(neap_graph *g, neap_id v, neap_id scores) {
   return neap__insert_dim(g, v, class_dim(&s));
 }
 
+#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
+#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
+#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
+
+/* The softmax of the scores; in fp64 as far as a large common part of them could cost digits. */
+static neap_id probabilities(neap_graph *g, neap_id x, neap_id lse) {
+  const neap_id shifted = SUB(neap__cast(g, x, NEAP_F64), at_classes(g, lse, x));
+  return neap__build1(g, &neap__op_exp, neap__cast(g, shifted, neap__desc_at(g, x).dtype));
+}
+
+/* 1 where the label counts, in the scores' dtype. */
+static neap_id counted(neap_graph *g, neap_id target, const neap_opt *ignore, neap_dtype dtype) {
+  neap_id skip = neap__const_like(g, target, (double)ignore->v.i);
+  return neap__cast(g, neap__build2(g, &neap__op_ne, target, skip), dtype);
+}
+
 static void grad_softmax_nll(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
   if (!(need & 1)) return;
   neap_id x = n->in[0], lse = n->out[1], sum = NEAP_NONE;
@@ -66,12 +82,19 @@ static void grad_softmax_nll(neap_graph *g, const neap_node *n, const neap_id *g
     sum = neap__build(g, &neap__op_softmax_nll_grad, (neap_id[]){gout[0], x, n->in[1], lse}, 4, n->opt);
   if (gout[1] != NEAP_NONE) {
     neap_dtype t = neap__desc_at(g, x).dtype;
-    neap_id shifted = neap__build2(g, &neap__op_sub, x, at_classes(g, neap__cast(g, lse, t), x));
-    neap_id more = neap__build2(g, &neap__op_mul, neap__build1(g, &neap__op_exp, shifted),
-                                at_classes(g, neap__cast(g, gout[1], t), x));
-    sum = sum == NEAP_NONE ? more : neap__build2(g, &neap__op_add, sum, more);
+    neap_id more = MUL(probabilities(g, x, lse), at_classes(g, neap__cast(g, gout[1], t), x));
+    sum = sum == NEAP_NONE ? more : ADD(sum, more);
   }
   gin[0] = sum;
+}
+
+/* d (exp(x - lse) - 1 at the label), where the label counts. */
+static void unfused_softmax_nll_grad(neap_graph *g, const neap_node *n, neap_id *out) {
+  const neap_id x = n->in[1], target = n->in[2];
+  const neap_id label = neap__build(g, &neap__op_pick_nll_grad, (neap_id[]){n->in[0], x, target}, 3, n->opt);
+  neap_id d = n->in[0];
+  if (n->opt[0].set) d = MUL(d, counted(g, target, &n->opt[0], neap__desc_at(g, x).dtype));
+  out[0] = ADD(MUL(probabilities(g, x, n->in[3]), at_classes(g, d, x)), label);
 }
 
 static void grad_pick_nll(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
@@ -141,33 +164,29 @@ static const char *const back_samples[] = {"f32[3] f32[3,5] i64[3]:below=5", "f3
                                            "f32[0] f32[0,5] i64[0]", "f64[3] f64[3,5] i64[3]:below=5", NULL};
 static const char *const softmax_back_samples[] = {
     "f32[3] f32[3,5] i64[3]:below=5 f64[3]:positive", "f32[2,3] f32[2,4,3] i64[2,3]:below=4 f64[2,3]:positive",
-    "f32[0] f32[0,5] i64[0] f64[0]", "f64[3] f64[3,5] i64[3]:below=5 f64[3]:positive", NULL};
+    "f32[0] f32[0,5] i64[0] f64[0]", "f64[8] f64[8,3] i64[8]:below=3 f64[8]:positive; ignore_index=1", NULL};
 
-#define CLASS_OP(op_name, inputs, outputs, rule_infer, gradient, rule_batch, shapes, cases, text)                    \
-  {                                                                                                                  \
-    .name = op_name, .min_in = inputs, .max_in = inputs, .n_out = outputs, .internal = true, .shape_only = shapes,   \
-    .precision = NEAP_PREC_KEEP, .opts = {IGNORE_INDEX}, .infer = rule_infer, .grad = gradient, .batch = rule_batch, \
-    .cost = cost, .samples = cases, .doc = text                                                                      \
-  }
+#define CLASS_OP(op_name, inputs, outputs, rule_infer, rule_batch, shapes, cases, text)                            \
+  .name = op_name, .min_in = inputs, .max_in = inputs, .n_out = outputs, .internal = true, .shape_only = shapes,   \
+  .precision = NEAP_PREC_KEEP, .opts = {IGNORE_INDEX}, .infer = rule_infer, .batch = rule_batch, .cost = cost, \
+  .samples = cases, .doc = text
 
-const neap_op neap__op_softmax_nll =
-    CLASS_OP("softmax_nll", 2, 2, infer, grad_softmax_nll, batch, 0, forward_samples,
-             "Minus the log of the softmax of the scores at the label, and the log of the sum of their exp.");
-const neap_op neap__op_softmax_nll_grad =
-    CLASS_OP("softmax_nll_grad", 4, 1, infer_back, NULL, batch_back, 0, softmax_back_samples,
-             "Gradient of softmax_nll's first output: d (exp(x - lse) - 1 at the label).");
-const neap_op neap__op_pick_nll =
-    CLASS_OP("pick_nll", 2, 1, infer, grad_pick_nll, batch, 0, forward_samples, "Minus the score at the label.");
-const neap_op neap__op_pick_nll_grad = CLASS_OP("pick_nll_grad", 3, 1, infer_back, grad_pick_nll_grad, batch_back, 2,
-                                                back_samples, "Gradient of pick_nll: -d at the label, 0 elsewhere.");
+const neap_op neap__op_softmax_nll = {
+    CLASS_OP("softmax_nll", 2, 2, infer, batch, 0, forward_samples,
+             "Minus the log of the softmax of the scores at the label, and the log of the sum of their exp."),
+    .grad = grad_softmax_nll};
+const neap_op neap__op_softmax_nll_grad = {
+    CLASS_OP("softmax_nll_grad", 4, 1, infer_back, batch_back, 0, softmax_back_samples,
+             "Gradient of softmax_nll's first output: d (exp(x - lse) - 1 at the label)."),
+    .unfused = unfused_softmax_nll_grad};
+const neap_op neap__op_pick_nll = {
+    CLASS_OP("pick_nll", 2, 1, infer, batch, 0, forward_samples, "Minus the score at the label."),
+    .grad = grad_pick_nll};
+const neap_op neap__op_pick_nll_grad = {CLASS_OP("pick_nll_grad", 3, 1, infer_back, batch_back, 2, back_samples,
+                                                 "Gradient of pick_nll: -d at the label, 0 elsewhere."),
+                                        .grad = grad_pick_nll_grad};
 
 /* --- composites --- */
-
-/* 1 where the label counts, in the scores' dtype. */
-static neap_id counted(neap_graph *g, neap_id target, const neap_opt *ignore, neap_dtype dtype) {
-  neap_id skip = neap__const_like(g, target, (double)ignore->v.i);
-  return neap__cast(g, neap__build2(g, &neap__op_ne, target, skip), dtype);
-}
 
 /* Without an ignore_index every target counts, and their number is known to the trace. */
 static neap_id reduce(neap_graph *g, neap_id loss, neap_id target, int64_t reduction, const neap_opt *ignore) {

@@ -100,7 +100,7 @@ static void run(const neap_cpu_kernel *head, const neap_launch *l, uint32_t task
   for (int64_t u = first; u < last; u++) each_strip(p, u, fn, l);
 }
 
-/* --- the four kernels ------------------------------------------------------------------------------------------------ */
+/* --- the kernels ---------------------------------------------------------------------------------------------------- */
 
 static void max_strip(const pool *p, const strip *s, const neap_launch *l) {
   int32_t at[STRIP];
@@ -114,12 +114,26 @@ static void max_strip(const pool *p, const strip *s, const neap_launch *l) {
     memcpy((int32_t *)l->out[1] + s->out, at, (size_t)s->count * sizeof *at);
 }
 
-static void max_grad_strip(const pool *p, const strip *s, const neap_launch *l) {
-  int32_t at[STRIP];
+/* The numbers, which input 1 gives, of the strip's elements in their windows. */
+static void numbers(const pool *p, const strip *s, const neap_launch *l, int32_t *at) {
   if (p->narrow_index)
     for (int64_t i = 0; i < s->count; i++) at[i] = ((const uint8_t *)l->in[1])[s->out + i];
   else
     memcpy(at, (const int32_t *)l->in[1] + s->out, (size_t)s->count * sizeof *at);
+}
+
+static void max_at_strip(const pool *p, const strip *s, const neap_launch *l) {
+  int32_t at[STRIP];
+  numbers(p, s, l, at);
+  if (p->wide)
+    max_at_strip_f64(p, s, l->in[0], at, l->out[0]);
+  else
+    max_at_strip_f32(p, s, l->in[0], at, l->out[0]);
+}
+
+static void max_grad_strip(const pool *p, const strip *s, const neap_launch *l) {
+  int32_t at[STRIP];
+  numbers(p, s, l, at);
   if (p->wide)
     max_grad_strip_f64(p, s, l->in[0], at, l->out[0]);
   else
@@ -147,14 +161,15 @@ static void avg_grad_strip(const pool *p, const strip *s, const neap_launch *l) 
     run(k, l, task, name##_strip, gradient);                                                            \
   }
 DEFINE_RUN(max, false)
+DEFINE_RUN(max_at, false)
 DEFINE_RUN(max_grad, true)
 DEFINE_RUN(avg, false)
 DEFINE_RUN(avg_grad, true)
 
 /* --- preparing --------------------------------------------------------------------------------------------------------- */
 
-/* Options' positions in the ops; the last two differ. */
-enum { KERNEL, STRIDE, PADDING, MAX_DILATION, AVG_INCLUDE = 4 };
+/* Options' positions in the ops; the last one is each op's own. */
+enum { KERNEL, STRIDE, PADDING, CEIL, MAX_DILATION, AVG_INCLUDE = MAX_DILATION };
 
 static void describe(pool *p, const neap_operand *x, const neap_operand *y, const neap_opt *opt, bool max) {
   const int64_t *xd = x->desc.shape.dim, *yd = y->desc.shape.dim;
@@ -199,6 +214,9 @@ static neap_status prepare_max(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel
 static neap_status prepare_max_grad(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
   return prepare(cpu, s, &s->out[0], &s->in[0], true, s->in[1].desc.dtype, run_max_grad, out, err);
 }
+static neap_status prepare_max_at(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
+  return prepare(cpu, s, &s->in[0], &s->out[0], true, s->in[1].desc.dtype, run_max_at, out, err);
+}
 static neap_status prepare_avg(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
   return prepare(cpu, s, &s->in[0], &s->out[0], false, NEAP_I32, run_avg, out, err);
 }
@@ -216,5 +234,6 @@ static void layouts(neap_cpu *cpu, const neap_sig *s, neap_layout *in, neap_layo
 
 NEAP_CPU_KERNEL(max_pool2d) = {.prepare = prepare_max, .layouts = layouts};
 NEAP_CPU_KERNEL(max_pool2d_grad) = {.prepare = prepare_max_grad, .layouts = layouts};
+NEAP_CPU_KERNEL(max_pool2d_at) = {.prepare = prepare_max_at, .layouts = layouts};
 NEAP_CPU_KERNEL(avg_pool2d) = {.prepare = prepare_avg, .layouts = layouts};
 NEAP_CPU_KERNEL(avg_pool2d_grad) = {.prepare = prepare_avg_grad, .layouts = layouts};

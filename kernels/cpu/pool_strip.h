@@ -18,6 +18,17 @@ static void FN(max_strip)(const pool *p, const strip *s, const T *x, T *y, int32
   memcpy(y + s->out, best, (size_t)s->count * sizeof *y);
 }
 
+/* The windows' elements of the numbers `at`. */
+static void FN(max_at_strip)(const pool *p, const strip *s, const T *x, const int32_t *at, T *y) {
+  T v[STRIP] = {0};
+  for (int32_t t = 0; t < p->taps; t++) {
+    const tap k = tap_of(p, s, t);
+    const T *in = x + k.in;
+    for (int64_t i = k.from; i < k.to; i++) v[i] = at[i] == t ? in[(i - k.from) * s->step] : v[i];
+  }
+  memcpy(y + s->out, v, (size_t)s->count * sizeof *y);
+}
+
 static void FN(max_grad_strip)(const pool *p, const strip *s, const T *d, const int32_t *at, T *dx) {
   for (int32_t t = 0; t < p->taps; t++) {
     const tap k = tap_of(p, s, t);

@@ -196,6 +196,21 @@ static void pool(const cf_case *c, const kt_value *in, kt_value *out, bool mean)
 static void max_pool2d(const cf_case *c, const kt_value *in, kt_value *out) { pool(c, in, out, false); }
 static void avg_pool2d(const cf_case *c, const kt_value *in, kt_value *out) { pool(c, in, out, true); }
 
+/* The element whose number in the window is given; 0 where the window has none. */
+static void max_pool2d_at(const cf_case *c, const kt_value *in, kt_value *out) {
+  const neap_shape *x = &in[0].desc.shape, *y = &in[1].desc.shape;
+  const window w = window_of(c, x, cf_whole(c, "kernel_size", 0, 1), cf_whole(c, "kernel_size", 1, 1));
+  out[0] = cf_made(y);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) {
+    cf_place p;
+    cf_locate(y, i, &p);
+    const int64_t number = (int64_t)kt_get(&in[1], i);
+    const int64_t iy = under(&w, 0, p.at[2], number / w.kernel[1]), ix = under(&w, 1, p.at[3], number % w.kernel[1]);
+    if (number < 0 || number >= w.kernel[0] * w.kernel[1] || iy < 0 || ix < 0) continue;
+    kt_set(&out[0], i, kt_get(&in[0], cf_index(x, &(cf_place){{p.at[0], p.at[1], iy, ix}})));
+  }
+}
+
 /* Window i of n over size begins at floor(i size / n) and ends before ceil((i + 1) size / n). */
 static void adaptive_avg_pool2d(const cf_case *c, const kt_value *in, kt_value *out) {
   const neap_shape *x = &in[0].desc.shape;
@@ -224,6 +239,7 @@ const cf_oracle_row cf_oracles_product[] = {{"gemm", gemm},
                                             {"conv2d", conv2d},
                                             {"conv1d", conv1d},
                                             {"max_pool2d", max_pool2d},
+                                            {"max_pool2d_at", max_pool2d_at},
                                             {"avg_pool2d", avg_pool2d},
                                             {"adaptive_avg_pool2d", adaptive_avg_pool2d},
                                             {NULL, NULL}};

@@ -25,9 +25,8 @@ static void options(const window *s, bool max, bool gradient, neap_opt *opt) {
   opt[0] = case_pair(s->kernel[0], s->kernel[1]);
   opt[1] = case_pair(s->stride[0], s->stride[1]);
   opt[2] = case_pair(s->padding[0], s->padding[1]);
-  if (max) opt[3] = case_pair(s->dilation[0], s->dilation[1]);
-  opt[max ? 4 : 3] = NEAP_INT(s->ceil);
-  if (!max) opt[4] = NEAP_INT(s->include);
+  opt[3] = NEAP_INT(s->ceil);
+  opt[4] = max ? case_pair(s->dilation[0], s->dilation[1]) : NEAP_INT(s->include);
   if (gradient) opt[5] = case_pair(s->h, s->w);
 }
 
