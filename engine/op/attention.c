@@ -263,7 +263,8 @@ static const char *const grad_samples[] = {
     "f32[2,5,3] f32[2,5,4] f32[2,7,4] f32[2,7,3] f32[2,5,3] f32[2,5]; is_causal=true; scale=0.5",
     "f32[2,5,4] f32[2,5,4] f32[2,6,4] f32[2,6,4] f32[2,5,4] f32[2,5] bool[5,6]; scale=0.5",
     "f32[2,5,4] f32[2,5,4] f32[2,6,4] f32[2,6,4] f32[2,5,4] f32[2,5] f32[2,1,6]; scale=0.5",
-    "f32[0,5,4] f32[0,5,4] f32[0,5,4] f32[0,5,4] f32[0,5,4] f32[0,5]; scale=0.5", NULL};
+    "f32[0,5,4] f32[0,5,4] f32[0,5,4] f32[0,5,4] f32[0,5,4] f32[0,5]; scale=0.5",
+    NULL};
 
 const neap_op neap__op_attention_grad = {
     .name = "attention_grad",

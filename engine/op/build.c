@@ -41,6 +41,7 @@ neap_id neap__reshape_to(neap_graph *g, neap_id v, const neap_shape *shape) {
 
 neap_id neap__insert_dim(neap_graph *g, neap_id v, int32_t dim) {
   neap_shape s = neap__desc_at(g, v).shape;
+  if (v == NEAP_NONE) return v;
   if (s.ndim >= NEAP_MAX_DIMS)
     return neap__graph_fail(g, NULL, NEAP_SHAPE, "there is no room for another dimension beside %d", s.ndim);
   memmove(s.dim + dim + 1, s.dim + dim, (size_t)(s.ndim - dim) * sizeof *s.dim);

@@ -166,9 +166,9 @@ static const char *const softmax_back_samples[] = {
     "f32[3] f32[3,5] i64[3]:below=5 f64[3]:positive", "f32[2,3] f32[2,4,3] i64[2,3]:below=4 f64[2,3]:positive",
     "f32[0] f32[0,5] i64[0] f64[0]", "f64[8] f64[8,3] i64[8]:below=3 f64[8]:positive; ignore_index=1", NULL};
 
-#define CLASS_OP(op_name, inputs, outputs, rule_infer, rule_batch, shapes, cases, text)                            \
-  .name = op_name, .min_in = inputs, .max_in = inputs, .n_out = outputs, .internal = true, .shape_only = shapes,   \
-  .precision = NEAP_PREC_KEEP, .opts = {IGNORE_INDEX}, .infer = rule_infer, .batch = rule_batch, .cost = cost, \
+#define CLASS_OP(op_name, inputs, outputs, rule_infer, rule_batch, shapes, cases, text)                          \
+  .name = op_name, .min_in = inputs, .max_in = inputs, .n_out = outputs, .internal = true, .shape_only = shapes, \
+  .precision = NEAP_PREC_KEEP, .opts = {IGNORE_INDEX}, .infer = rule_infer, .batch = rule_batch, .cost = cost,   \
   .samples = cases, .doc = text
 
 const neap_op neap__op_softmax_nll = {

@@ -71,9 +71,9 @@ const neap_op neap__op_max_pool2d = {
 static neap_status check_index(const neap_infer *x, const neap_shape *of) {
   char ot[96], it[96];
   if (neap__shape_equal(of, &x->in[1].shape) && x->in[1].dtype == index_dtype(x->opt)) return NEAP_OK;
-  return neap__fail(x->err, NEAP_SHAPE, "index %s %s, expected %s %s for the windows",
-                    neap__dtype_name(x->in[1].dtype), neap__shape_text(&x->in[1].shape, it, sizeof it),
-                    neap__dtype_name(index_dtype(x->opt)), neap__shape_text(of, ot, sizeof ot));
+  return neap__fail(x->err, NEAP_SHAPE, "index %s %s, expected %s %s for the windows", neap__dtype_name(x->in[1].dtype),
+                    neap__shape_text(&x->in[1].shape, it, sizeof it), neap__dtype_name(index_dtype(x->opt)),
+                    neap__shape_text(of, ot, sizeof ot));
 }
 
 /* d: (N, C, OH, OW), index -> (N, C, H, W). */
@@ -104,11 +104,12 @@ static const char *const grad_samples[] = {
     "f32[2,3,2,3] u8[2,3,2,3]:below=4; kernel_size=2; size=4,6",
     "f32[2,3,3,3] u8[2,3,3,3]:below=9; kernel_size=3; stride=2; padding=1; size=5",
     "f32[0,2,2,2] u8[0,2,2,2]; kernel_size=2; size=4", NULL};
-static const char *const at_samples[] = {
-    "f32[2,3,4,6] u8[2,3,2,3]:below=4; kernel_size=2",
-    "f32[2,3,5,5] u8[2,3,3,3]:below=9; kernel_size=3; stride=2; padding=1",
-    "f32[1,2,7,7] u8[1,2,3,3]:below=4; kernel_size=2; stride=2; dilation=2",
-    "f32[1,1,20,20] i32[1,1,2,2]:below=289; kernel_size=17; stride=3", "f32[0,2,4,4] u8[0,2,2,2]; kernel_size=2", NULL};
+static const char *const at_samples[] = {"f32[2,3,4,6] u8[2,3,2,3]:below=4; kernel_size=2",
+                                         "f32[2,3,5,5] u8[2,3,3,3]:below=9; kernel_size=3; stride=2; padding=1",
+                                         "f32[1,2,7,7] u8[1,2,3,3]:below=4; kernel_size=2; stride=2; dilation=2",
+                                         "f32[1,1,20,20] i32[1,1,2,2]:below=289; kernel_size=17; stride=3",
+                                         "f32[0,2,4,4] u8[0,2,2,2]; kernel_size=2",
+                                         NULL};
 
 const neap_op neap__op_max_pool2d_grad = {
     .name = "max_pool2d_grad",

@@ -12,8 +12,8 @@ static neap_status windows(const neap_infer *x, const int64_t *size, const int64
     if (padding > kernel / 2)
       return neap__fail(x->err, NEAP_RANGE, "`padding` is %lld, expected at most half of the kernel's %lld",
                         (long long)padding, (long long)kernel);
-    places[i] = neap__window_places(size[i], (kernel - 1) * apart + 1, o[POOL_STRIDE].v.list[i], padding,
-                                    o[POOL_CEIL].v.i);
+    places[i] =
+        neap__window_places(size[i], (kernel - 1) * apart + 1, o[POOL_STRIDE].v.list[i], padding, o[POOL_CEIL].v.i);
     if (places[i] < 1)
       return neap__fail(x->err, NEAP_SHAPE,
                         "a window of %lld with dilation %lld does not fit into %lld along dimension %d",

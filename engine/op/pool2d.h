@@ -7,12 +7,14 @@
 /* The options of both; the fifth is an op's own, and the sixth, a gradient's, the input's height and width. */
 enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_CEIL, POOL_OWN, POOL_SIZE };
 
-#define POOL_OPTIONS                                                                         \
-  {"kernel_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX},              \
-      {"stride", NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX},                                 \
-      {"padding", NEAP_OPT_PAIR, .def = 0, .has_default = true, .min = 0, .max = INT32_MAX}, \
-      {"ceil_mode", NEAP_OPT_BOOL, .has_default = true}
-#define POOL_SIZE_OPTION {"size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX}
+#define POOL_OPTIONS                                                                           \
+  {"kernel_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX},                \
+      {"stride", NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX},                                   \
+      {"padding", NEAP_OPT_PAIR, .def = 0, .has_default = true, .min = 0, .max = INT32_MAX}, { \
+    "ceil_mode", NEAP_OPT_BOOL, .has_default = true                                            \
+  }
+#define POOL_SIZE_OPTION \
+  { "size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX }
 
 /* Input 0 as (N, C, H, W) -> output 0, (N, C, OH, OW). Fills in the stride. dilation: a pair, or NULL: 1. */
 neap_status neap__pool_infer(neap_infer *x, const int64_t *dilation);

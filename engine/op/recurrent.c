@@ -2,7 +2,7 @@
  * steps (linear) and comes in ready; so does the gradient of the weights go out as one product.
  *
  * gates: (N, T, k H), w: (k H, H), k = 4, 3, 1 gates in PyTorch's order; states: (N, H), zero where left out. */
-#include "op/build.h"
+#include "op/recurrent.h"
 
 /* The inputs are of one dtype, the first (N, T, k H) and the second (kw H, H). */
 static neap_status check_gates(const neap_infer *x, int64_t k, int64_t kw) {
@@ -79,21 +79,9 @@ static neap_id or_zero(neap_graph *g, neap_id v, neap_id like) {
   return v != NEAP_NONE ? v : neap__expand_as(g, neap__const_like(g, like, 0), like);
 }
 
-/* The state that each step began with: (N, T, H). */
-static neap_id states_before(neap_graph *g, neap_id y, neap_id state) {
-  const int64_t steps = neap__desc_at(g, y).shape.dim[1];
-  const neap_id first = state == NEAP_NONE ? state : neap__insert_dim(g, state, 1);
-  if (steps == 1) return or_zero(g, first, y);
-  const neap_id rest = neap__narrow_to(g, y, 1, 0, steps - 1);
-  if (first == NEAP_NONE)
-    return neap__build(g, &neap__op_pad, &rest, 1,
-                       (neap_opt[NEAP_MAX_OPTS]){neap__opt_list((const int64_t[]){0, 0, 1, 0}, 4)});
-  return neap__build(g, &neap__op_concat, (const neap_id[]){first, rest}, 2, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(1)});
-}
-
 /* d: gradient of what the states add to the gates. out: of w, and of a bias. */
 static void grad_weight(neap_graph *g, neap_id d, neap_id y, neap_id state, neap_id *out) {
-  neap__build_n(g, &neap__op_linear_grad_weight, (const neap_id[]){d, states_before(g, y, state)}, 2, NULL, out);
+  neap__build_n(g, &neap__op_linear_grad_weight, (const neap_id[]){d, neap__states_before(g, y, state)}, 2, NULL, out);
 }
 
 /* --- LSTM: gates i, f, g, o; c = f c + i g, h = o tanh(c) --- */
@@ -112,17 +100,20 @@ static neap_status infer_lstm(neap_infer *x) {
   return NEAP_OK;
 }
 
+/* What the gradient read of the layer has gradients only where that is differentiated, step by step. */
+static void lstm_back(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id first, neap_id *d) {
+  const neap_id in[] = {n->out[3], n->in[1], n->out[2], or_zero(g, gout[0], n->out[0]), or_zero(g, gout[1], n->out[1]),
+                        first};
+  if (gout[2] == NEAP_NONE && gout[3] == NEAP_NONE)
+    neap__build_n(g, &neap__op_lstm_scan_grad, in, first == NEAP_NONE ? 5 : 6, NULL, d);
+  else
+    neap__lstm_back(g, &(neap_scan){in[0], in[1], in[2], first, in[3], in[4], gout[3], gout[2]}, d);
+}
+
 static void grad_lstm(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
   const bool states = n->n_in > 2;
-  if (gout[0] == NEAP_NONE && gout[1] == NEAP_NONE) return;
-  const neap_id in[] = {n->out[3],
-                        n->in[1],
-                        n->out[2],
-                        or_zero(g, gout[0], n->out[0]),
-                        or_zero(g, gout[1], n->out[1]),
-                        states ? n->in[3] : NEAP_NONE};
-  neap_id d[NEAP_MAX_OUT], w[NEAP_MAX_OUT];
-  neap__build_n(g, &neap__op_lstm_scan_grad, in, states ? 6 : 5, NULL, d);
+  neap_id d[NEAP_MAX_OUT] = {NEAP_NONE, NEAP_NONE, NEAP_NONE}, w[NEAP_MAX_OUT];
+  lstm_back(g, n, gout, states ? n->in[3] : NEAP_NONE, d);
   gin[0] = d[0];
   if (states) gin[2] = d[1], gin[3] = d[2];
   if (!(need & 2)) return;
@@ -164,6 +155,11 @@ static neap_status infer_lstm_grad(neap_infer *x) {
   return NEAP_OK;
 }
 
+static void unfused_lstm_grad(neap_graph *g, const neap_node *n, neap_id *out) {
+  const neap_id first = n->n_in > 5 ? n->in[5] : NEAP_NONE;
+  neap__lstm_back(g, &(neap_scan){n->in[0], n->in[1], n->in[2], first, n->in[3], n->in[4], NEAP_NONE, NEAP_NONE}, out);
+}
+
 static const char *const lstm_grad_samples[] = {"f32[2,3,8] f32[8,2] f32[2,3,2] f32[2,3,2] f32[2,2]",
                                                 "f32[5,4,12] f32[12,3] f32[5,4,3] f32[5,4,3] f32[5,3] f32[5,3]",
                                                 "f32[0,2,8] f32[8,2] f32[0,2,2] f32[0,2,2] f32[0,2]", NULL};
@@ -176,6 +172,7 @@ const neap_op neap__op_lstm_scan_grad = {
     .internal = true,
     .precision = NEAP_PREC_CAST,
     .infer = infer_lstm_grad,
+    .unfused = unfused_lstm_grad,
     .batch = batch,
     .cost = cost,
     .samples = lstm_grad_samples,
@@ -203,18 +200,24 @@ static neap_status batch_gru(const neap_graph *g, const neap_node *n, const neap
   return batch_rows(n, in, out, bias ? 6 : 2);
 }
 
+static void gru_back(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id first, neap_id *d) {
+  const neap_id in[] = {n->out[1], n->in[1], n->out[0], or_zero(g, gout[0], n->out[0]), first};
+  if (gout[1] == NEAP_NONE)
+    neap__build_n(g, &neap__op_gru_scan_grad, in, first == NEAP_NONE ? 4 : 5, NULL, d);
+  else
+    neap__gru_back(g, &(neap_scan){in[0], in[1], in[2], first, in[3], NEAP_NONE, gout[1], NEAP_NONE}, d);
+}
+
 static void grad_gru(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
   const bool bias = n->n_in > 2 && neap__desc_at(g, n->in[2]).shape.ndim == 1;
   const uint32_t at = bias ? 3 : 2;
-  const neap_id state = n->n_in > at ? n->in[at] : NEAP_NONE;
-  const neap_id in[] = {n->out[1], n->in[1], n->out[0], gout[0], state};
-  neap_id d[NEAP_MAX_OUT], w[NEAP_MAX_OUT];
-  if (gout[0] == NEAP_NONE) return;
-  neap__build_n(g, &neap__op_gru_scan_grad, in, state == NEAP_NONE ? 4 : 5, NULL, d);
+  const neap_id first = n->n_in > at ? n->in[at] : NEAP_NONE;
+  neap_id d[NEAP_MAX_OUT] = {NEAP_NONE, NEAP_NONE, NEAP_NONE}, w[NEAP_MAX_OUT];
+  gru_back(g, n, gout, first, d);
   gin[0] = d[0];
-  if (state != NEAP_NONE) gin[at] = d[2];
+  if (first != NEAP_NONE) gin[at] = d[2];
   if (!(need & (bias ? 6u : 2u))) return;
-  grad_weight(g, d[1], n->out[0], state, w);
+  grad_weight(g, d[1], n->out[0], first, w);
   gin[1] = w[0];
   if (bias) gin[2] = w[1];
 }
@@ -254,6 +257,11 @@ static neap_status infer_gru_grad(neap_infer *x) {
   return NEAP_OK;
 }
 
+static void unfused_gru_grad(neap_graph *g, const neap_node *n, neap_id *out) {
+  const neap_id first = n->n_in > 4 ? n->in[4] : NEAP_NONE;
+  neap__gru_back(g, &(neap_scan){n->in[0], n->in[1], n->in[2], first, n->in[3], NEAP_NONE, NEAP_NONE, NEAP_NONE}, out);
+}
+
 static const char *const gru_grad_samples[] = {"f32[2,3,8] f32[6,2] f32[2,3,2] f32[2,3,2]",
                                                "f32[5,4,12] f32[9,3] f32[5,4,3] f32[5,4,3] f32[5,3]",
                                                "f32[0,2,8] f32[6,2] f32[0,2,2] f32[0,2,2]", NULL};
@@ -266,6 +274,7 @@ const neap_op neap__op_gru_scan_grad = {
     .internal = true,
     .precision = NEAP_PREC_CAST,
     .infer = infer_gru_grad,
+    .unfused = unfused_gru_grad,
     .batch = batch,
     .cost = cost,
     .samples = gru_grad_samples,
@@ -329,6 +338,11 @@ static neap_status infer_rnn_grad(neap_infer *x) {
   return NEAP_OK;
 }
 
+static void unfused_rnn_grad(neap_graph *g, const neap_node *n, neap_id *out) {
+  const neap_scan s = {NEAP_NONE, n->in[1], n->in[0], NEAP_NONE, n->in[2], NEAP_NONE, NEAP_NONE, NEAP_NONE};
+  neap__rnn_back(g, &s, n->opt[0].v.i != 0, out);
+}
+
 static const char *const rnn_grad_samples[] = {"f32[2,3,2] f32[2,2] f32[2,3,2]",
                                                "f32[5,4,3] f32[3,3] f32[5,4,3]; nonlinearity=relu",
                                                "f32[0,2,2] f32[2,2] f32[0,2,2]", NULL};
@@ -342,6 +356,7 @@ const neap_op neap__op_rnn_scan_grad = {
     .precision = NEAP_PREC_CAST,
     .opts = {NONLINEARITY},
     .infer = infer_rnn_grad,
+    .unfused = unfused_rnn_grad,
     .batch = batch,
     .cost = cost,
     .samples = rnn_grad_samples,
