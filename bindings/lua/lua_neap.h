@@ -193,7 +193,7 @@ void neap__call_apply(lua_State *L, neap_lua *s, neap_lua_call *c);
 /* The same for ops that the binding itself uses. `in` are stack indices of tensors. */
 void neap__apply(lua_State *L, neap_lua *s, const neap_op *op, const int *in, uint32_t n, const neap_opt *opt);
 
-/* --- trace.c, graph.c -------------------------------------------------------------------------------- */
+/* --- trace.c, graph.c, gradient.c --------------------------------------------------------------------- */
 
 /* Inputs of a graph as scripts give them: tensors, and numbers for 0-d inputs. */
 typedef struct neap_lua_inputs {
@@ -226,6 +226,8 @@ extern const neap_class neap__graph_class;
 neap_lua_graph *neap__graph_check(lua_State *L, int index, const char *function);
 /* Raises when the graph writes to tensors. */
 void neap__graph_pure(lua_State *L, const neap_lua_graph *g, const char *function);
+/* graph:differentiate{inputs = {1, 2}, tensors = {t1, t2}} -> graph: gradients of its first output, appended */
+int neap__graph_differentiate(lua_State *L);
 /* The value of tensor or number at index in the active trace; numbers in `dtype`. */
 neap_id neap__trace_value(lua_State *L, neap_lua *s, int index, neap_dtype dtype, const char *function);
 /* Sets the script's line on nodes built from now on. */
@@ -290,6 +292,7 @@ void neap__open_trace(lua_State *L);
 void neap__open_custom(lua_State *L);
 void neap__open_op_info(lua_State *L);
 void neap__open_graph(lua_State *L);
+void neap__open_gradient(lua_State *L);
 void neap__open_snapshot(lua_State *L);
 void neap__open_program(lua_State *L);
 void neap__open_optimizer(lua_State *L);

@@ -217,6 +217,7 @@ static void push_core(lua_State *L) {
   neap__open_custom(L);
   neap__open_op_info(L);
   neap__open_graph(L);
+  neap__open_gradient(L);
   neap__open_snapshot(L);
   neap__open_program(L);
   neap__open_optimizer(L);

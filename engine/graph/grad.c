@@ -1,5 +1,6 @@
 /* Reverse-mode differentiation over the graph: gradients are built of ops like everything else, so they are
  * planned, fused and differentiated like everything else. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/program.h"
@@ -43,6 +44,14 @@ static bool wants(const grads *s, const neap_node *node, uint32_t i) {
   return s->wanted[node->in[i]] && neap__dtype_is_float(neap__desc_of(s->g, node->in[i])->dtype);
 }
 
+/* In the terms the script knows: a node that a gradient brought in carries the name of the op it is the gradient of. */
+static void no_gradient(neap_graph *g, const neap_node *node) {
+  const bool brought = node->op->internal && strcmp(node->called, node->op->name) != 0;
+  neap__graph_fail(g, node->op, NEAP_UNSUPPORTED,
+                   brought ? "its gradient has no gradient of its own" : "has no gradient");
+  snprintf(g->error.op, sizeof g->error.op, "%s", node->called);
+}
+
 /* Whether gradient i is wanted, and of an input that is there twice, whether it is the first. */
 static bool wants_first(const grads *s, const neap_node *node, uint32_t i) {
   for (uint32_t j = 0; j < i; j++)
@@ -79,7 +88,7 @@ static void back(grads *s, const neap_node *node) {
   if (!need) return;
   neap__graph_where(s->g, node->path, node->where);
   if (!op->grad && !op->unfused) {
-    neap__graph_fail(s->g, op, NEAP_UNSUPPORTED, "has no gradient");
+    no_gradient(s->g, node);
     return;
   }
   neap_id *gin = neap__zone_alloc(&s->g->zone, node->n_in * sizeof *gin);
@@ -130,10 +139,15 @@ static void pull_back(neap_graph *g, uint32_t first, const pull *p, neap_id *gra
     if (p->wrt[i] != NEAP_NONE) gradients[i] = s.of[p->wrt[i]];
 }
 
-void neap__gradient(neap_graph *g, neap_id loss, neap_id seed, const neap_id *wrt, uint32_t n, neap_id *out) {
+void neap__gradient_since(neap_graph *g, uint32_t first, neap_id loss, neap_id seed, const neap_id *wrt, uint32_t n,
+                          neap_id *out) {
   for (uint32_t i = 0; i < n; i++) out[i] = NEAP_NONE;
   if (g->error.status != NEAP_OK) return;
   if (seed == NEAP_NONE) seed = seed_one(g, loss);
-  pull_back(g, 0, &(pull){&loss, &seed, wrt, 1, n}, out);
+  pull_back(g, first, &(pull){&loss, &seed, wrt, 1, n}, out);
   for (uint32_t i = 0; i < n && g->error.status != NEAP_OK; i++) out[i] = NEAP_NONE;
+}
+
+void neap__gradient(neap_graph *g, neap_id loss, neap_id seed, const neap_id *wrt, uint32_t n, neap_id *out) {
+  neap__gradient_since(g, 0, loss, seed, wrt, n, out);
 }

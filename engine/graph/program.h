@@ -91,6 +91,9 @@ neap_status neap__program_run(neap_program *p, const void *const *inputs, void *
 /* Appends the gradient of `loss` (0-d float, or any shape with seed given: gradient of sum(loss * seed)) with
  * respect to wrt[i]; out[i] is NEAP_NONE where it is zero. Errors are in g->error. */
 void neap__gradient(neap_graph *g, neap_id loss, neap_id seed, const neap_id *wrt, uint32_t n, neap_id *out);
+/* The same, with what nodes before `first` computed taken for constants, also where they took it from wrt. */
+void neap__gradient_since(neap_graph *g, uint32_t first, neap_id loss, neap_id seed, const neap_id *wrt, uint32_t n,
+                          neap_id *out);
 
 /* The cached program of the graph when there is an equal one (then *g's captures are bound to it: captures
  * of a cached program are read from the graph given last), else a new one. The

@@ -10,7 +10,8 @@ local private = {
   parameter = true, is_parameter = true, trace = true, tracing = true, at = true, snapshot = true,
   changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
   random_state = true, method = true, isatty = true, untraced = true, writable = true, settle = true,
-  custom_begin = true, custom_end = true, op_info = true, op_names = true, op_topics = true,
+  custom_begin = true, custom_end = true, op_info = true, op_names = true, op_topics = true, variables = true,
+  derivatives = true,
 }
 for name, v in pairs(core) do
   if not private[name] then neap[name] = v end

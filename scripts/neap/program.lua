@@ -68,12 +68,34 @@ function M.compile(fn, options)
   return setmetatable({fn = fn, entries = {}, cache = o.cache}, Program)
 end
 
+--- The list of gradients by their keys. `holes`: the length of their list, where keys are positions.
+local function by_key(list, keys, holes)
+  local gradients = {}
+  for i = 1, holes or 0 do gradients[i] = false end
+  for i, key in ipairs(keys) do gradients[key] = list[i] end
+  return gradients
+end
+
 local function split(entry, ...)
   local results, n = table.pack(...), entry.n_outputs
-  local gradients = {}
-  for i = 1, entry.holes or 0 do gradients[i] = false end
-  for i, key in ipairs(entry.keys) do gradients[key] = results[n + i] end
-  return results[1], gradients, table.unpack(results, 2, n)
+  local list = table.move(results, n + 1, n + #entry.keys, 1, {})
+  return results[1], by_key(list, entry.keys, entry.holes), table.unpack(results, 2, n)
+end
+
+local function keyed(keys, holes, list, value, ...)
+  return value, by_key(list, keys, holes), ...
+end
+
+--- Inside a trace fn is called on the spot, and its gradients are values of the same graph. They are derivatives of
+--- what happens inside of fn, by inputs of its own: all else that it refers to is constant to them, but not to a
+--- derivative taken outside.
+local function nested(fn, targets, ...)
+  local inputs = table.pack(core.variables(...))
+  local results = table.pack(fn(table.unpack(inputs, 2, inputs.n)))
+  local wanted, keys, holes = targets(...)
+  local by = wanted.tensors or {}
+  for i, position in ipairs(wanted.inputs or {}) do by[i] = inputs[1 + position] end
+  return keyed(keys, holes, core.derivatives(inputs[1], by, table.unpack(results, 1, results.n)))
 end
 
 --- A function that computes fn's first result and its gradients.
@@ -89,6 +111,7 @@ function M.gradients(fn, what, targets)
   end
   local entries = {}
   return function(...)
+    if core.tracing() then return nested(fn, targets, ...) end
     local entry = trace.find(entries, "program", ...)
     if not entry then
       entry = trace.trace(fn, what, ...)
@@ -103,7 +126,10 @@ end
 
 local floats = {fp32 = true, fp64 = true, fp16 = true, bf16 = true}
 
---- A function that computes fn's value and the gradients of its inputs. It is traced as `neap.compile` says.
+--- A function that computes fn's value and the gradients of its inputs. It is traced as `neap.compile` says. It may be
+--- called inside of another such function, of a program and of an update's loss, to any depth: gradients are
+--- differentiated like all else. Such a call counts what happens in fn alone; other values that fn refers to are
+--- constants to it.
 ---@param fn fun(...): neap.Tensor, ... returns the value to differentiate, one number, then others
 ---@return fun(...): neap.Tensor, table, ... # which gives the value, the list of gradients (false for inputs of
 --- integers), and fn's other results

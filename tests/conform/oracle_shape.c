@@ -207,12 +207,9 @@ static void to(const cf_case *c, const kt_value *in, kt_value *out) {
     kt_set(&out[0], i, converted(kt_get(&in[0], i), (neap_dtype)c->opt[0].v.i));
 }
 
-const cf_oracle_row cf_oracles_shape[] = {{"copy", same},       {"stop", same},
-                                          {"reshape", reshape}, {"flatten", flatten},
-                                          {"permute", permute}, {"transpose", transpose},
-                                          {"expand", expand},   {"expand_as", expand_as},
-                                          {"narrow", narrow},   {"select", select},
-                                          {"place", place},     {"concat", cat},
-                                          {"cat", cat},         {"stack", stack},
-                                          {"pad", pad},         {"full", full},
-                                          {"to", to},           {NULL, NULL}};
+const cf_oracle_row cf_oracles_shape[] = {
+    {"copy", same},       {"stop", same},           {"reshape", reshape}, {"flatten", flatten},
+    {"permute", permute}, {"transpose", transpose}, {"expand", expand},   {"expand_as", expand_as},
+    {"narrow", narrow},   {"select", select},       {"place", place},     {"concat", cat},
+    {"cat", cat},         {"stack", stack},         {"pad", pad},         {"full", full},
+    {"to", to},           {"variable", same},       {NULL, NULL}};
