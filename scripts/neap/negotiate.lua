@@ -8,16 +8,28 @@ local M = {}
 
 local ATTEMPTS <const> = 20
 
+--- What an action would lead to.
+---@class neap.Prediction
+---@field fits boolean
+---@field exact "bits"|"rounding"|false "bits": not a bit of the result changes; "rounding": the same sum in another
+--- order; false: another batch, or statistics over fewer samples
+---@field slowdown number time of an update, over that of the whole batch at once
+---@field peak integer? bytes in use at most
+---@field micro_batch integer? samples at once
+---@field batch integer? samples
+
+--- A refusal as a policy sees it: memory was asked for between updates, and nothing has changed yet. `tostring` says it
+--- in one line.
 ---@class neap.OOM
 ---@field requested integer bytes that were refused
 ---@field budget integer? bytes, nil when none is set
 ---@field in_use integer bytes
----@field largest_free integer bytes
+---@field largest_free integer bytes of the largest block that could be had
 ---@field phase string "reserve": the memory of an update; "data": a batch on its way in
 ---@field step integer committed updates
 ---@field attempt integer counts the questions of this event, from 1
----@field plan {micro_batch: integer, batch: integer, grain: integer}
----@field holders {owner: string, bytes: integer}[] largest first
+---@field plan {micro_batch: integer, batch: integer, grain: integer} what was refused; grain is the samples of a slab
+---@field holders {owner: string, bytes: integer}[] who holds the memory, largest first
 local OOM = {__name = "neap.oom"}
 OOM.__index = OOM
 
@@ -92,9 +104,9 @@ local function predicted_data(oom, batch)
   }
 end
 
---- What an action would lead to: {peak, fits, slowdown, exact}. exact is "bits", "rounding" or false.
+--- What an action would lead to. Nothing is run.
 ---@param act neap.Action
----@return table
+---@return neap.Prediction
 function OOM:predict(act)
   if not action.is_action(act) then
     check.fail("INVALID", "oom:predict: got %s, expected an action", check.describe(act))
@@ -121,7 +133,8 @@ local function sizes(plan)
   return list
 end
 
---- Iterates over answers that change the plan, with their predictions: action, {peak, fits, slowdown, exact}.
+--- Iterates over answers worth a thought, with their predictions: halves of the batch in whole slabs, then below one.
+---@return fun(): neap.Action?, neap.Prediction?
 function OOM:answers()
   local list, i = sizes(self.plan), 0
   return function()

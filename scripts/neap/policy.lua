@@ -5,7 +5,7 @@ local action = require "neap.action"
 ---@class neap.policy
 local M = {}
 
----@alias neap.Policy fun(oom: neap.OOM): neap.Action?
+---@alias neap.Policy fun(oom: neap.OOM): neap.Action? what to do, or nil when it knows no answer
 
 --- The largest n in first..last for which fits(n), where smaller ones fit if larger ones do; nil when none.
 local function largest(first, last, fits)
@@ -51,10 +51,14 @@ local function below_a_slab(oom, min)
   end
 end
 
---- Works through the batch in pieces: the largest ones of whole slabs that fit (the same bits), else, unless
---- exact = "bits", smaller ones (the same sum in another order). Answers nothing where samples depend on each
---- other.
----@param options? {min: integer, exact: "bits"|"rounding"}
+---@class neap.policy.MicroBatchOptions
+---@field min? integer samples a piece has at least (default 1)
+---@field exact? "bits"|"rounding" what the answer may change (default "rounding")
+
+--- Works through the batch in pieces: the largest ones of whole slabs that fit (the same bits), else, unless `exact` is
+--- "bits", smaller ones (the same sum in another order). Answers nothing where samples depend on each other, as in
+--- batch norm.
+---@param options? neap.policy.MicroBatchOptions
 ---@return neap.Policy
 function M.micro_batch(options)
   local o = check.options("policy.micro_batch", options, {
@@ -68,8 +72,12 @@ function M.micro_batch(options)
   end
 end
 
---- Makes the batch smaller by `factor` until it fits, but never below `min`.
----@param options? {factor: number, min: integer}
+---@class neap.policy.ShrinkOptions
+---@field factor? number between 0 and 1 (default 0.5)
+---@field min? integer samples (default 8)
+
+--- Makes the batch smaller by `factor` until it fits, but never below `min`. Training goes another way than before.
+---@param options? neap.policy.ShrinkOptions
 ---@return neap.Policy
 function M.shrink_batch(options)
   local o = check.options("policy.shrink_batch", options, {
@@ -88,8 +96,8 @@ function M.shrink_batch(options)
   end
 end
 
---- Saves and ends; `path` is where the trainer saves when left out.
----@param options? {path: string}
+--- Saves a checkpoint and ends training.
+---@param options? {path: string} where the trainer saves its own when left out
 ---@return neap.Policy
 function M.checkpoint_and_stop(options)
   local o = check.options("policy.checkpoint_and_stop", options, {path = {kind = "string"}})
@@ -108,7 +116,7 @@ local function check_policies(list)
   if #list == 0 then check.fail("INVALID", "policy.chain: the list is empty, expected policies") end
 end
 
---- The first answer that one of the policies has, in order.
+--- Asks policies in order; the first answer counts.
 ---@param list neap.Policy[]
 ---@return neap.Policy
 function M.chain(list)
@@ -134,9 +142,14 @@ local function best(oom)
   return answer
 end
 
---- The fastest answer that keeps the bits, else the fastest within rounding, else a smaller batch when
---- `shrink_batch` allows it ({factor=, min=} or true), else a checkpoint and the end (unless `stop = false`).
----@param options? {shrink_batch: table|boolean, path: string, stop: boolean}
+---@class neap.policy.AutoOptions
+---@field shrink_batch? neap.policy.ShrinkOptions|boolean may the batch become smaller, and how (default false)
+---@field path? string of the last checkpoint; where the trainer saves its own when left out
+---@field stop? boolean end with a checkpoint when nothing else fits (default true)
+
+--- The fastest answer that keeps the bits, else the fastest within rounding, else a smaller batch where that is
+--- allowed, else a checkpoint and the end. A trainer's default; an update's is `auto {stop = false}`.
+---@param options? neap.policy.AutoOptions
 ---@return neap.Policy
 function M.auto(options)
   local o = check.options("policy.auto", options, {

@@ -89,12 +89,12 @@ local function param_lines(lines, p, classes)
   end
 end
 
---- What results are, where their types do not say it.
+--- What results are, where types and names do not say it.
 local function returns_lines(lines, block)
   local parts, told = {}, false
   for i, r in ipairs(block.returns) do
     parts[i] = code(r.type) .. (r.text ~= "" and " " .. plain(r.text) or "")
-    told = told or r.text ~= ""
+    told = told or r.text:find " "
   end
   if told then append(lines, {"", "Returns " .. table.concat(parts, ", ") .. "."}) end
 end
@@ -102,7 +102,10 @@ end
 --- "`f(a[, b])` → `neap.Tensor`"
 local function call_line(name, block)
   local types = {}
-  for i, r in ipairs(block.returns) do types[i] = code(r.type) end
+  for i, r in ipairs(block.returns) do
+    local name = r.text ~= "" and not r.text:find " " and r.text
+    types[i] = name == "self" and "itself" or code(r.type) .. (name and " " .. name or "")
+  end
   return code(M.signature(name, block)) .. (#types > 0 and " → " .. table.concat(types, ", ") or "")
 end
 

@@ -59,7 +59,7 @@ local function object_name(class) return class:match("[%w_]+$"):lower() end
 local function methods(page, class)
   for _, block in ipairs(page.sources.index.order) do
     local name = block.name and block.name:match("^" .. class:gsub("%.", "%%.") .. ":([%w_]+)$")
-    if name and not block.private then
+    if name and not name:find "^__" and not block.private then
       local heading = object_name(class) .. ":" .. name
       append(page, markdown.entry(heading, heading, block, page.sources.index.classes))
     end
