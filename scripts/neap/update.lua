@@ -15,6 +15,9 @@ local trace = require "neap.trace"
 
 local M = {}
 
+--- An update of parameters as a transaction. Called with the loss function's inputs it does one: forward, backward and
+--- step, in the memory there is. Then either all has changed (parameters, optimizer, buffers, random numbers) or
+--- nothing. It returns the loss (a number) and then the loss function's other results, as tensors.
 ---@class neap.Update
 ---@operator call: any
 local Update = {__name = "neap.update"}
@@ -35,12 +38,22 @@ local specs = {
   precision = {kind = "string", default = "fp32"},
 }
 
---- An update. Options: loss (a function of the inputs that returns the loss, then other results), optimizer,
---- policy, grain (samples a slab), clip_norm (of all gradients together), clip_value (of each element, after that),
---- batch_dims (which dimension of each input carries the batch: 1 unless said,
---- negative from the end, false for none), precision. Of what a trace of the loss keeps, and which changes of it are
---- noticed, neap.compile tells.
----@param options table
+---@class neap.UpdateOptions
+---@field loss fun(...: neap.Tensor|number): neap.Tensor, ... of the inputs: the loss, one number, then other results
+---@field optimizer neap.Optimizer with parameters
+---@field policy? neap.Policy for when memory is short (default policy.auto {stop = false})
+---@field grain? integer samples a slab: the unit of parallelism and of micro-batches; by ops and shapes when left out
+---@field clip_norm? number gradients are scaled so that their norm, of all together, is at most this
+---@field clip_value? number each element of the gradients is kept within plus and minus this, after clip_norm
+---@field batch_dims? (integer|false)[] for each input the dimension that carries the batch, negative from the end,
+--- false for none; 1 unless said
+---@field precision? "fp32" of the arithmetic (default "fp32")
+
+--- An update. The loss is traced once for each signature of its inputs (dtypes, shapes, modes of modules) and then
+--- runs without Lua: what changes from step to step must be an input, numbers included. What a trace keeps, and which
+--- changes of it are noticed, [neap.compile](tensor.md#neapcompile) tells. Results are the same bits for any number of
+--- threads and any micro-batch of whole slabs. An engine has at most one unfinished update at a time.
+---@param options neap.UpdateOptions
 ---@return neap.Update
 function M.new(options)
   local o = check.options("neap.update", options, specs)
@@ -183,9 +196,11 @@ function Update:__call(...)
   return note_commit(self, entry, entry.core(...))
 end
 
---- Works on an update for about budget_ms milliseconds. Inputs may be left out while one is unfinished.
----@param budget_ms number
----@return boolean done, number? loss, ... whether it was committed; then as a call's results
+--- Works on an update for about so long, then returns; a call after it goes on. For training within a frame.
+---@param budget_ms number milliseconds; 0 does the least there is to do
+---@param ... neap.Tensor|number inputs, which may be left out while an update is unfinished
+---@return boolean done whether it was committed
+---@return number? loss then, and after it the loss function's other results
 function Update:step(budget_ms, ...)
   check.value("update:step", "the budget in milliseconds", budget_ms, {kind = "number", min = 0})
   local run = still_running(self)
@@ -201,6 +216,7 @@ function Update:step(budget_ms, ...)
 end
 
 --- Traces, plans and takes the memory for inputs like these, so that the first update has only to run.
+---@param ... neap.Tensor|number|integer[] inputs, or shapes as `{8, 3, dtype = "fp32"}` in their place
 function Update:prepare(...)
   if still_running(self) then return end
   if select("#", ...) == 0 then check.fail("INVALID", "update:prepare: inputs are needed, their values are not") end
@@ -248,14 +264,30 @@ local function some_entry(self, what, ...)
   return self.entries[1]
 end
 
---- Bytes of the plan in force, known without running: {parameters, gradients, optimizer, activations,
---- workspace, outputs, arena, peak}. outputs: the loss function's other results.
+--- Bytes of the plan in force, known without running: `{parameters =, gradients =, optimizer =, activations =,
+--- workspace =, outputs =, arena =, peak =}`. outputs: the loss function's other results; arena: what is reserved for
+--- a run; peak: all of it.
+---@param ... neap.Tensor|number|integer[] inputs or shapes; those seen last when left out
+---@return table<string, integer>
 function Update:memory(...)
   return some_entry(self, "update:memory", ...).core:forecast().memory
 end
 
---- What other plans would need: {memory, exact, seconds, micro, grain, fits}.
----@param options? {micro_batch: integer, inputs: table}
+---@class neap.Forecast
+---@field memory table<string, integer> bytes, as `update:memory` tells
+---@field fits boolean now
+---@field exact "bits"|"rounding"|false what of the result changes against the whole batch
+---@field seconds number estimated, of an update
+---@field micro integer? samples at once
+---@field grain integer samples of a slab
+
+---@class neap.PredictOptions
+---@field micro_batch? integer samples at once; the whole batch when left out
+---@field inputs? table tensors or shapes; those seen last when left out
+
+--- What another plan would need. Nothing is run.
+---@param options? neap.PredictOptions
+---@return neap.Forecast
 function Update:predict_memory(options)
   local o = check.options("update:predict_memory", options, {
     micro_batch = {kind = "integer", min = 1}, inputs = {kind = "table", default = {}},
@@ -264,7 +296,9 @@ function Update:predict_memory(options)
   return negotiate.predict(entry, o.micro_batch)
 end
 
---- The plan of the last update, also an unfinished one: {micro_batch, batch, grain, exact}; nil before the first.
+--- The plan of the last update, also an unfinished one: `{micro_batch =, batch =, grain =, exact =}`; nil before the
+--- first.
+---@return table?
 function Update:plan()
   local entry = self.latest
   if not entry then return nil end
@@ -273,7 +307,7 @@ function Update:plan()
 end
 
 --- Micro-batches of n samples from now on; nil is whole batches. An unfinished update is dropped.
----@param n integer?
+---@param n? integer
 function Update:start_with(n)
   if n ~= nil then n = check.value("update:start_with", "the number of samples", n, {kind = "integer", min = 1}) end
   check_not_asked(self, "update:start_with")
@@ -314,6 +348,8 @@ end
 
 -- Groups -----------------------------------------------------------------------------------------------
 
+--- Called with a list of inputs for each update, it runs them in order and returns the list of losses. When one raises,
+--- those before it have committed, and those after it have not begun.
 ---@class neap.Group
 ---@operator call: any
 local Group = {__name = "neap.group"}
@@ -368,6 +404,7 @@ local function reserve(self, lists)
 end
 
 --- Takes the memory for all updates with these inputs, asking their policies where it is refused.
+---@param ... table a list of inputs for each update
 function Group:reserve(...)
   reserve(self, {...})
 end

@@ -103,8 +103,8 @@ end
 local function call_line(name, block)
   local types = {}
   for i, r in ipairs(block.returns) do
-    local name = r.text ~= "" and not r.text:find " " and r.text
-    types[i] = name == "self" and "itself" or code(r.type) .. (name and " " .. name or "")
+    local called = r.text ~= "" and not r.text:find " " and r.text
+    types[i] = called == "self" and "itself" or code(r.type) .. (called and " " .. called or "")
   end
   return code(M.signature(name, block)) .. (#types > 0 and " → " .. table.concat(types, ", ") or "")
 end

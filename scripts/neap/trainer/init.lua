@@ -21,12 +21,14 @@ local schedule = require "neap.schedule"
 
 local M = {}
 
+--- A loop over one update. It may be stopped, saved, resumed and sliced at any step, and goes on to the same bits.
 ---@class neap.Trainer
 ---@field model neap.Module
 ---@field optimizer neap.Optimizer
 ---@field loader neap.Loader
----@field state table plain data of the user's, saved with checkpoints
----@field events table[] what happened: {event=, step=, ...}
+---@field update neap.Update which it runs
+---@field state table plain data of yours, saved with checkpoints: `trainer.state.rounds = 3`
+---@field events table[] what happened but for steps: `{event =, step =, epoch =, ...}`
 ---@field steps_done integer committed updates
 ---@field epochs_done integer
 ---@field loss number? of the last update
@@ -123,11 +125,33 @@ local function seed_all(self, seed)
   end
 end
 
---- A trainer. Options: model, loss(pred, target) or step(model, batch), optimizer, loader, policy, precision,
---- grain, clip_norm, clip_value, schedule (of neap.optim.schedule), checkpoint = {path, every (steps; each epoch
---- when left out), keep, best = {metric, mode}}, journal (path of JSON lines),
---- seed, progress (false: say nothing; a function: gets the lines).
----@param options table
+---@class neap.TrainerOptions
+---@field model neap.Module
+---@field loader neap.Loader
+---@field optimizer neap.Optimizer without parameters it takes the model's
+---@field loss? fun(pred: neap.Tensor, target: neap.Tensor): neap.Tensor of `model(batch.x)` and `batch.y`: this or step
+---@field step? fun(model: neap.Module, batch: table): neap.Tensor the loss of a batch of any fields
+---@field schedule? neap.Schedule of the learning rate
+---@field policy? neap.Policy for when memory is short (default policy.auto())
+---@field checkpoint? neap.CheckpointOptions when to save by itself; never when left out
+---@field journal? string path of a file that gets a JSON line for each event
+---@field seed? integer of parameters, dropout and the loader's order
+---@field grain? integer as for `neap.update`, like the next three
+---@field clip_norm? number
+---@field clip_value? number
+---@field precision? "fp32" (default "fp32")
+---@field progress? boolean|fun(line: string) false: say nothing; a function: gets the lines; else they go to standard
+--- error, as a bar on a terminal
+
+---@class neap.CheckpointOptions
+---@field path string older ones are kept as path.1, path.2, ...
+---@field every? integer steps; each epoch when left out
+---@field keep? integer how many (default 2)
+---@field best? {metric: string, mode: "min"|"max", path: string} also saves the best evaluation: by the loss unless
+--- metric is given, to "NAME.best.h5" unless path is
+
+--- A trainer.
+---@param options neap.TrainerOptions
 ---@return neap.Trainer
 function M.new(options)
   local o = check.options("neap.trainer", options, specs)
@@ -155,8 +179,10 @@ end
 
 local event_names = {step = true, epoch = true, oom = true, checkpoint = true, stop = true}
 
---- Calls fn(trainer, event) at each "step", "epoch", "oom", "checkpoint" or "stop".
----@param name string
+--- Calls a function at each event of a kind: after a committed "step" (`{loss =, size =}`) or "epoch" (`{loss =,
+--- samples_per_second =}`), after an answer to an "oom" (`{requested =, answer =, peak =, ...}`), a "checkpoint"
+--- (`{path =}`), or a "stop" (`{reason =}`).
+---@param name "step"|"epoch"|"oom"|"checkpoint"|"stop"
 ---@param fn fun(trainer: neap.Trainer, event: table)
 ---@return neap.Trainer self
 function Trainer:on(name, fn)
@@ -329,8 +355,8 @@ local function advance(self, budget_ms)
   end
 end
 
---- Does one slice of the training: for a frame of a game, budget_ms milliseconds of it.
----@param options? {budget_ms: number}
+--- Does one slice of the training, for a frame of a game; without a budget, one whole update.
+---@param options? {budget_ms: number} about so many milliseconds
 ---@return {committed: boolean, loss: number?, step: integer, epoch: integer}
 function Trainer:step(options)
   local o = check.options("trainer:step", options, {budget_ms = {kind = "number", min = 0, default = math.huge}})
@@ -363,7 +389,7 @@ local function announce_stop(self)
 end
 
 --- Trains until so many epochs or steps are done in all, so that resuming and calling it again is safe.
----@param options {epochs: integer?, steps: integer?}
+---@param options {epochs: integer?, steps: integer?} either; with both, whichever comes first
 ---@return {step: integer, epoch: integer, loss: number?}
 function Trainer:fit(options)
   local o = check.options("trainer:fit", options, {
@@ -390,9 +416,12 @@ end
 
 -- The rest ---------------------------------------------------------------------------------------------
 
---- Means over a loader, with the model in evaluation mode: {loss =, accuracy = where it makes sense, ...}.
+--- Means over a loader, from its first sample, with the model in evaluation mode: `loss`, `accuracy` where predictions
+--- are scores [N, classes] of integer targets, and metrics. The loader's place and the modes stay. A batch that memory
+--- does not hold is worked through in halves.
 ---@param loader neap.Loader
----@param options? {metrics: table<string, fun(pred, target): number>}
+---@param options? {metrics: table<string, fun(pred: neap.Tensor, target: neap.Tensor): neap.Tensor|number>} by name:
+--- functions of a batch's predictions and targets, weighed by the batches' sizes
 ---@return table<string, number>
 function Trainer:evaluate(loader, options)
   if not data.is_loader(loader) then
@@ -404,9 +433,11 @@ function Trainer:evaluate(loader, options)
   return result
 end
 
---- Saves everything that a later run needs to go on with the same bits.
+--- Saves everything that a later run needs to go on with the same bits: parameters, buffers, moments, schedule, step,
+--- epoch, the loader's place, random numbers and `trainer.state`, as HDF5. The file is whole or absent.
 ---@param path string
----@return true? ok, table? err
+---@return true? ok
+---@return neap.Error? err
 function Trainer:save(path)
   check.value("trainer:save", "the path", path, {kind = "string"})
   check_whole(self)
@@ -420,7 +451,8 @@ end
 --- Goes on where a checkpoint was saved. nil and an error when there is none; a checkpoint of something else
 --- raises an error and changes nothing.
 ---@param path string
----@return true? ok, table? err
+---@return true? ok
+---@return neap.Error? err
 function Trainer:resume(path)
   check.value("trainer:resume", "the path", path, {kind = "string"})
   local ok, err = checkpoint.resume(self, path)
@@ -441,10 +473,9 @@ local function input_shapes(self, size)
   return shapes
 end
 
---- What an update would need: {memory, exact, seconds, micro, grain, fits}, for another batch size or in
---- micro-batches. Nothing is run, and no such batch is loaded.
----@param options? {batch: integer, micro_batch: integer}
----@return table
+--- What an update would need for another batch size or in micro-batches. Nothing is run, and no such batch is loaded.
+---@param options? {batch: integer, micro_batch: integer} samples
+---@return neap.Forecast
 function Trainer:predict_memory(options)
   local o = check.options("trainer:predict_memory", options, {
     batch = {kind = "integer", min = 1}, micro_batch = {kind = "integer", min = 1},
