@@ -1,9 +1,5 @@
 #include "base/rng.h"
 
-#include <math.h>
-
-static const double TWO_PI = 6.283185307179586476925286766559;
-
 static void philox_round(const uint32_t key[2], uint32_t c[4]) {
   const uint64_t p0 = (uint64_t)0xD2511F53u * c[0];
   const uint64_t p1 = (uint64_t)0xCD9E8D57u * c[2];
@@ -49,9 +45,3 @@ uint64_t neap__rng_below(neap_rng *r, uint64_t n) {
 }
 
 double neap__rng_uniform(neap_rng *r) { return (double)(draw_u64(r) >> 11) * 0x1p-53; }
-
-double neap__rng_normal(neap_rng *r) {
-  const double u = 1.0 - neap__rng_uniform(r); /* (0, 1]: the logarithm of 0 is never taken */
-  const double v = neap__rng_uniform(r);
-  return sqrt(-2.0 * log(u)) * cos(TWO_PI * v);
-}

@@ -16,6 +16,5 @@ typedef struct neap_rng {
 uint32_t neap__rng_u32(neap_rng *r);
 uint64_t neap__rng_below(neap_rng *r, uint64_t n); /* uniform in [0, n), without bias; n > 0 */
 double neap__rng_uniform(neap_rng *r);             /* [0, 1), 53 bits */
-double neap__rng_normal(neap_rng *r);              /* Box-Muller, two 32-bit pairs a draw, no carried state */
 
 #endif

@@ -64,4 +64,3 @@ neap_status neap__budget_create(neap_host *h, neap_resource *below, uint64_t lim
 
 void neap__budget_set(neap_resource *budget, uint64_t limit) { ((budget_resource *)budget)->limit = limit; }
 
-uint64_t neap__budget_limit(const neap_resource *budget) { return ((const budget_resource *)budget)->limit; }

@@ -91,7 +91,6 @@ void neap__fault_set(neap_resource *fault, uint64_t n, int every);
 neap_status neap__budget_create(neap_host *h, neap_resource *below, uint64_t limit, neap_resource **out,
                                 neap_error *err);
 void neap__budget_set(neap_resource *budget, uint64_t limit);
-uint64_t neap__budget_limit(const neap_resource *budget);
 
 /* Keeps released blocks for reuse. Small requests come from size classes, larger ones from segments whose
  * free neighbours coalesce; segments wholly free go back on trim, and a refusal from below trims

@@ -138,38 +138,3 @@ neap_status neap__tensor_select(const neap_tensor *t, int64_t dim, int64_t i, ne
   *out = v;
   return NEAP_OK;
 }
-
-neap_status neap__tensor_permute(const neap_tensor *t, const int32_t *dims, neap_tensor *out, neap_error *err) {
-  neap_tensor v = *t;
-  uint32_t seen = 0;
-  for (int32_t i = 0; i < t->shape.ndim; i++) {
-    int32_t d;
-    neap_status st = neap__dim_resolve(dims[i], t->shape.ndim, &d, err);
-    if (st) return st;
-    if (seen & (1u << d)) return neap__fail(err, NEAP_SHAPE, "permute: dim %d is named twice", (int)dims[i]);
-    seen |= 1u << d;
-    v.shape.dim[i] = t->shape.dim[d];
-    v.stride[i] = t->stride[d];
-  }
-  *out = v;
-  return NEAP_OK;
-}
-
-neap_status neap__tensor_reshape(const neap_tensor *t, const neap_shape *shape, neap_tensor *out, neap_error *err) {
-  neap_desc d = {t->dtype, *shape};
-  char from[96], to[96];
-  neap_status st = neap__desc_check(&d, err);
-  if (st) return st;
-  if (neap__shape_count(shape) != neap__shape_count(&t->shape))
-    return neap__fail(err, NEAP_SHAPE, "reshape: %s does not hold as many elements as %s",
-                      neap__shape_text(shape, to, sizeof to), neap__shape_text(&t->shape, from, sizeof from));
-  if (!neap__tensor_dense(t))
-    return neap__fail(err, NEAP_SHAPE,
-                      "reshape: a tensor of shape %s with gaps or another order has no view of shape %s",
-                      neap__shape_text(&t->shape, from, sizeof from), neap__shape_text(shape, to, sizeof to));
-  neap_tensor v = *t;
-  v.shape = *shape;
-  neap__strides_dense(shape, v.stride);
-  *out = v;
-  return NEAP_OK;
-}

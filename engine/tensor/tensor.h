@@ -59,8 +59,5 @@ static inline neap_desc neap__tensor_desc(const neap_tensor *t) {
 neap_status neap__tensor_narrow(const neap_tensor *t, int64_t dim, int64_t start, int64_t length, neap_tensor *out,
                                 neap_error *err);
 neap_status neap__tensor_select(const neap_tensor *t, int64_t dim, int64_t i, neap_tensor *out, neap_error *err);
-neap_status neap__tensor_permute(const neap_tensor *t, const int32_t *dims, neap_tensor *out, neap_error *err);
-/* Dense only; NEAP_SHAPE when counts differ. */
-neap_status neap__tensor_reshape(const neap_tensor *t, const neap_shape *shape, neap_tensor *out, neap_error *err);
 
 #endif

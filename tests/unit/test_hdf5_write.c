@@ -290,6 +290,76 @@ static void a_full_disk_leaves_the_old_file(void **state) {
   assert_int_equal(write_many(t), NEAP_OK);
 }
 
+/* Stands for a device: brings the bytes of a table, in pieces of at most `most`. */
+typedef struct device {
+  float data[700];
+  size_t most, pieces;
+  neap_status status; /* what the second piece meets */
+} device;
+
+static const neap_desc table = {NEAP_F32, {2, {7, 100}}};
+
+static device make_device(size_t most) {
+  device d = {.most = most};
+  for (int i = 0; i < 700; i++) d.data[i] = (float)i * 0.5f;
+  return d;
+}
+
+static neap_status fetch(void *user, size_t offset, void *dst, size_t bytes, neap_error *err) {
+  device *d = user;
+  if (bytes > d->most || offset + bytes > sizeof d->data) return neap__fail(err, NEAP_INTERNAL, "%zu bytes", bytes);
+  if (d->pieces++ > 0 && d->status) return err ? neap__fail(err, d->status, "the device is gone") : d->status;
+  memcpy(dst, (const char *)d->data + offset, bytes);
+  return NEAP_OK;
+}
+
+static neap_status write_table(h5_files *t, device *d, void *staging, size_t bytes) {
+  neap_h5_writer *w = begun(t);
+  const neap_status st = neap__h5_write_from(w, "model/table", &table, fetch, d, staging, bytes, &t->err);
+  if (!st) return neap__h5_writer_commit(w, &t->err);
+  neap__h5_writer_abort(w);
+  return st;
+}
+
+static void holds_table(h5_files *t) {
+  static float out[700];
+  const device expected = make_device(0);
+  neap_h5_file *f = opened(t, 0);
+  assert_int_equal(neap__h5_read(found(t, f, "model/table"), out, sizeof out, &t->err), NEAP_OK);
+  assert_memory_equal(out, expected.data, sizeof out);
+  neap__h5_close(f);
+}
+
+static void values_come_in_pieces(void **state) {
+  h5_files *t = *state;
+  static const size_t sizes[] = {8, 100, 400, 1000, 4096};
+  char staging[4096];
+  for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+    device d = make_device(sizes[k]);
+    if (write_table(t, &d, staging, sizes[k])) fail_msg("%s", t->err.message);
+    assert_true(d.pieces >= sizeof d.data / sizes[k]);
+    holds_table(t);
+  }
+  device tight = make_device(8);
+  assert_int_equal(write_table(t, &tight, staging, 2), NEAP_INVALID);
+  says(t, "a staging buffer of 2 bytes");
+  holds_table(t);
+}
+
+static void a_failing_fetch_leaves_the_old_file(void **state) {
+  h5_files *t = *state;
+  char staging[400];
+  device d = make_device(sizeof staging);
+  assert_int_equal(write_table(t, &d, staging, sizeof staging), NEAP_OK);
+  d = make_device(sizeof staging);
+  d.status = NEAP_DEVICE;
+  assert_int_equal(write_table(t, &d, staging, sizeof staging), NEAP_DEVICE);
+  says(t, "the device is gone");
+  assert_int_equal(d.pieces, 2);
+  assert_int_equal(count_files(t, 0), 1);
+  holds_table(t);
+}
+
 static void refused_host_memory_is_survived(void **state) {
   h5_files *t = *state;
   neap_status st = NEAP_NOMEM;
@@ -362,6 +432,8 @@ int main(void) {
       TEST(commit_replaces_and_keeps_the_mode),
       TEST(impossible_targets_are_refused),
       TEST(a_full_disk_leaves_the_old_file),
+      TEST(values_come_in_pieces),
+      TEST(a_failing_fetch_leaves_the_old_file),
       TEST(refused_host_memory_is_survived),
       TEST(no_flipped_byte_gives_wrong_data),
   };
