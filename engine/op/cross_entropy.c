@@ -1,5 +1,6 @@
-/* Losses over class indices. Classes lie in dimension 2 (of a single sample: 1); the target has the input's
- * shape without it. A label equal to ignore_index, when that is given, costs nothing and is not counted. */
+/* Losses over classes, which lie in dimension 2 (of a single sample: 1). The target has class indices, in the input's
+ * shape without that dimension, or the classes' probabilities, in the input's shape. A label equal to ignore_index, when
+ * that is given, costs nothing and is not counted; a weight of its class says how much another one costs and counts. */
 #include "op/build.h"
 
 static int32_t class_dim(const neap_shape *s) { return s->ndim > 1 ? 1 : 0; }
@@ -152,6 +153,9 @@ static const char *const ignore_samples[] = {"f32[8,3] i64[8]:below=3; ignore_in
                                              "f32[6] i64[]:below=6",
                                              "f64[3,5] i64[3]:below=5; reduction=sum",
                                              "f32[0,5] i64[0]; reduction=none",
+                                             "f32[8,3] i64[8]:below=3 f32[3]:positive; ignore_index=1",
+                                             "f32[2,4,3] i64[2,3]:below=4 f32[4]:positive",
+                                             "f64[6] i64[]:below=6 f64[6]:positive; reduction=sum",
                                              NULL};
 static const char *const smooth_samples[] = {"f32[3,5] i64[3]:below=5",
                                              "f32[3,5] i64[3]:below=5; label_smoothing=0.1",
@@ -159,6 +163,13 @@ static const char *const smooth_samples[] = {"f32[3,5] i64[3]:below=5",
                                              "f32[6] i64[]:below=6",
                                              "f32[8,3] i64[8]:below=3; ignore_index=1; label_smoothing=0.2",
                                              "f64[3,5] i64[3]:below=5; reduction=sum",
+                                             "f32[8,3] i64[8]:below=3 f32[3]:positive; ignore_index=1",
+                                             "f32[2,4,3] i64[2,3]:below=4 f32[4]:positive; label_smoothing=0.3",
+                                             "f64[6] i64[]:below=6 f64[6]; reduction=sum",
+                                             "f32[3,5] f32[3,5]:positive",
+                                             "f32[2,4,3] f32[2,4,3] f32[4]:positive; label_smoothing=0.2",
+                                             "f64[6] f64[6] f64[6]; reduction=none",
+                                             "f32[0,5] f32[0,5]; reduction=sum",
                                              NULL};
 static const char *const back_samples[] = {"f32[3] f32[3,5] i64[3]:below=5", "f32[2,3] f32[2,4,3] i64[2,3]:below=4",
                                            "f32[0] f32[0,5] i64[0]", "f64[3] f64[3,5] i64[3]:below=5", NULL};
@@ -188,60 +199,162 @@ const neap_op neap__op_pick_nll_grad = {CLASS_OP("pick_nll_grad", 3, 1, infer_ba
 
 /* --- composites --- */
 
-/* Without an ignore_index every target counts, and their number is known to the trace. */
-static neap_id reduce(neap_graph *g, neap_id loss, neap_id target, int64_t reduction, const neap_opt *ignore) {
-  if (reduction != 0 || !ignore->set) return neap__reduce_loss(g, loss, reduction);
-  neap_id count = neap__build1(g, &neap__op_sum, counted(g, target, ignore, neap__desc_at(g, loss).dtype));
-  return neap__build2(g, &neap__op_div, neap__build1(g, &neap__op_sum, loss), count);
+typedef struct class_loss {
+  const neap_op *op;
+  neap_id scores, target, weight; /* NEAP_NONE: all classes weigh 1 */
+  int64_t reduction;
+  const neap_opt *ignore;
+  double smoothing;
+} class_loss;
+
+/* weight: (C), as the scores are. */
+static bool check_weight(neap_graph *g, const class_loss *l) {
+  const neap_desc x = neap__desc_at(g, l->scores), w = neap__desc_at(g, l->weight);
+  char text[96];
+  if (l->weight == NEAP_NONE || x.shape.ndim == 0) return true;
+  const int64_t classes = x.shape.dim[class_dim(&x.shape)];
+  if (w.dtype == x.dtype && w.shape.ndim == 1 && w.shape.dim[0] == classes) return true;
+  neap__graph_fail(g, l->op, w.dtype == x.dtype ? NEAP_SHAPE : NEAP_DTYPE,
+                   "the weight is %s %s, expected %s [%lld], a number for each class", neap__dtype_name(w.dtype),
+                   neap__shape_text(&w.shape, text, sizeof text), neap__dtype_name(x.dtype), (long long)classes);
+  return false;
 }
 
-/* (1 - s) nll + s mean over classes of -log_softmax; the latter is lse - mean(scores). */
-static neap_id smooth(neap_graph *g, const neap_id *in, neap_id nll, neap_id lse, double s, const neap_opt *ignore) {
-  neap_desc x = neap__desc_at(g, in[0]);
-  int64_t dim = class_dim(&x.shape);
-  neap_id sum = neap__reduce(g, &neap__op_sum, in[0], &dim, 1, false);
-  neap_id uniform =
-      neap__build2(g, &neap__op_sub, neap__cast(g, lse, x.dtype), neap__scale(g, sum, 1.0 / (double)x.shape.dim[dim]));
-  if (ignore->set) uniform = neap__build2(g, &neap__op_mul, uniform, counted(g, in[1], ignore, x.dtype));
-  return neap__build2(g, &neap__op_add, neap__scale(g, nll, 1 - s), neap__scale(g, uniform, s));
+/* The weight beside the scores. */
+static neap_id weight_column(neap_graph *g, const class_loss *l) {
+  const neap_shape x = neap__desc_at(g, l->scores).shape;
+  neap_shape column = x;
+  for (int32_t i = 0; i < x.ndim; i++)
+    if (i != class_dim(&x)) column.dim[i] = 1;
+  return neap__reshape_to(g, l->weight, &column);
+}
+
+/* v, summed over the classes. */
+static neap_id sum_classes(neap_graph *g, const class_loss *l, neap_id v) {
+  const neap_shape x = neap__desc_at(g, l->scores).shape;
+  const int64_t dim = class_dim(&x);
+  return neap__reduce(g, &neap__op_sum, v, &dim, 1, false);
+}
+
+/* The weight of each label's class; an ignored label, which may be no class, gets that of the first. */
+static neap_id label_weights(neap_graph *g, const class_loss *l) {
+  const neap_shape classes = neap__desc_at(g, l->weight).shape, shape = neap__desc_at(g, l->target).shape;
+  neap_id label = l->target;
+  if (l->ignore->set) {
+    const neap_id skip = neap__const_like(g, label, (double)l->ignore->v.i);
+    label = neap__build3(g, &neap__op_where, neap__build2(g, &neap__op_ne, label, skip), label,
+                         neap__const_like(g, label, 0));
+  }
+  const neap_id table = neap__reshape_to(g, l->weight, &(neap_shape){2, {classes.dim[0], 1}});
+  return neap__reshape_to(g, neap__build2(g, &neap__op_embedding, label, table), &shape);
+}
+
+/* How much each place counts, NEAP_NONE: 1. */
+static neap_id counts(neap_graph *g, const class_loss *l) {
+  const neap_id some = l->ignore->set ? counted(g, l->target, l->ignore, neap__desc_at(g, l->scores).dtype) : NEAP_NONE;
+  if (l->weight == NEAP_NONE) return some;
+  return some == NEAP_NONE ? label_weights(g, l) : MUL(some, label_weights(g, l));
+}
+
+/* The mean is over what counts; where all do, their number is known to the trace. */
+static neap_id reduce(neap_graph *g, const class_loss *l, neap_id loss, neap_id count) {
+  if (l->reduction != 0 || count == NEAP_NONE) return neap__reduce_loss(g, loss, l->reduction);
+  return neap__build2(g, &neap__op_div, neap__build1(g, &neap__op_sum, loss), neap__build1(g, &neap__op_sum, count));
+}
+
+/* (1 - s) nll + s mean over classes of -log_softmax, which is lse - scores, times the classes' weights. */
+static neap_id smooth(neap_graph *g, const class_loss *l, neap_id nll, neap_id lse) {
+  const neap_desc x = neap__desc_at(g, l->scores);
+  const double share = 1.0 / (double)x.shape.dim[class_dim(&x.shape)];
+  neap_id uniform = neap__cast(g, lse, x.dtype);
+  if (l->weight == NEAP_NONE) {
+    uniform = SUB(uniform, neap__scale(g, sum_classes(g, l, l->scores), share));
+  } else {
+    const neap_id each = MUL(SUB(at_classes(g, uniform, l->scores), l->scores), weight_column(g, l));
+    uniform = neap__scale(g, sum_classes(g, l, each), share);
+  }
+  if (l->ignore->set) uniform = MUL(uniform, counted(g, l->target, l->ignore, x.dtype));
+  return ADD(neap__scale(g, nll, 1 - l->smoothing), neap__scale(g, uniform, l->smoothing));
+}
+
+static neap_id of_labels(neap_graph *g, const class_loss *l) {
+  neap_id out[NEAP_MAX_OUT];
+  const neap_opt ignore[NEAP_MAX_OPTS] = {*l->ignore};
+  if (!neap__build_n(g, &neap__op_softmax_nll, (neap_id[]){l->scores, l->target}, 2, ignore, out)) return NEAP_NONE;
+  const neap_id count = l->weight != NEAP_NONE || l->reduction == 0 ? counts(g, l) : NEAP_NONE;
+  neap_id loss = l->weight == NEAP_NONE ? out[0] : MUL(out[0], count);
+  if (l->smoothing > 0) loss = smooth(g, l, loss, out[1]);
+  return reduce(g, l, loss, count);
+}
+
+static bool check_probabilities(neap_graph *g, const class_loss *l) {
+  const neap_desc x = neap__desc_at(g, l->scores), t = neap__desc_at(g, l->target);
+  char xt[96], tt[96];
+  if (l->ignore->set) {
+    neap__graph_fail(g, l->op, NEAP_INVALID, "`ignore_index` is %lld, but the target has no indices: it is %s",
+                     (long long)l->ignore->v.i, neap__dtype_name(t.dtype));
+    return false;
+  }
+  if (x.shape.ndim > 0 && t.dtype == x.dtype && neap__shape_equal(&x.shape, &t.shape)) return true;
+  neap__graph_fail(g, l->op, t.dtype == x.dtype ? NEAP_SHAPE : NEAP_DTYPE,
+                   "scores %s %s go with probabilities alike or with class indices as int64, the target is %s %s",
+                   neap__dtype_name(x.dtype), neap__shape_text(&x.shape, xt, sizeof xt), neap__dtype_name(t.dtype),
+                   neap__shape_text(&t.shape, tt, sizeof tt));
+  return false;
+}
+
+/* Minus the sum over classes of weight, probability and log_softmax; the mean is over places, whatever they weigh. */
+static neap_id of_probabilities(neap_graph *g, const class_loss *l) {
+  const neap_shape x = neap__desc_at(g, l->scores).shape;
+  if (!check_probabilities(g, l)) return NEAP_NONE;
+  const double classes = (double)x.dim[class_dim(&x)];
+  neap_id p = l->target;
+  if (l->smoothing > 0) p = ADD(neap__scale(g, p, 1 - l->smoothing), neap__const_like(g, p, l->smoothing / classes));
+  neap_id each =
+      MUL(p, neap__build(g, &neap__op_log_softmax, &l->scores, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(class_dim(&x))}));
+  if (l->weight != NEAP_NONE) each = MUL(each, weight_column(g, l));
+  return neap__reduce_loss(g, neap__build1(g, &neap__op_neg, sum_classes(g, l, each)), l->reduction);
 }
 
 static neap_id cross_entropy(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
-  (void)op;
-  neap_id out[NEAP_MAX_OUT];
-  neap_opt ignore[NEAP_MAX_OPTS] = {opt[1]};
-  if (!neap__build_n(g, &neap__op_softmax_nll, in, n_in, ignore, out)) return NEAP_NONE;
-  neap_id loss = out[0];
-  if (opt[2].v.f > 0) loss = smooth(g, in, loss, out[1], opt[2].v.f, &opt[1]);
-  return reduce(g, loss, in[1], opt[0].v.i, &opt[1]);
+  const class_loss l = {op, in[0], in[1], n_in > 2 ? in[2] : NEAP_NONE, opt[0].v.i, &opt[1], opt[2].v.f};
+  if (!check_weight(g, &l)) return NEAP_NONE;
+  return neap__dtype_is_float(neap__desc_at(g, in[1]).dtype) ? of_probabilities(g, &l) : of_labels(g, &l);
 }
 
 static neap_id nll_loss(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
-  (void)op;
-  neap_id loss = neap__build(g, &neap__op_pick_nll, in, n_in, (neap_opt[NEAP_MAX_OPTS]){opt[1]});
-  return loss == NEAP_NONE ? loss : reduce(g, loss, in[1], opt[0].v.i, &opt[1]);
+  const class_loss l = {op, in[0], in[1], n_in > 2 ? in[2] : NEAP_NONE, opt[0].v.i, &opt[1], 0};
+  if (!check_weight(g, &l)) return NEAP_NONE;
+  neap_id loss = neap__build(g, &neap__op_pick_nll, in, 2, (neap_opt[NEAP_MAX_OPTS]){opt[1]});
+  const neap_id count = l.weight != NEAP_NONE || l.reduction == 0 ? counts(g, &l) : NEAP_NONE;
+  if (l.weight != NEAP_NONE) loss = MUL(loss, count);
+  return loss == NEAP_NONE ? loss : reduce(g, &l, loss, count);
 }
 
 const neap_op neap__op_cross_entropy = {
     .name = "cross_entropy",
     .min_in = 2,
-    .max_in = 2,
+    .max_in = 3,
     .n_out = 1,
     .opts = {NEAP_REDUCTION,
              IGNORE_INDEX,
              {.name = "label_smoothing", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true, .min = 0, .max = 1}},
     .expand = cross_entropy,
     .samples = smooth_samples,
-    .doc = "Cross entropy of scores and class indices (0-based); the mean is over targets other than ignore_index.",
+    .doc = "Cross entropy of scores and class indices (0-based) or the classes' probabilities, each class times its "
+           "weight; the mean of labels is over the weights of those other than ignore_index, of probabilities over "
+           "places.",
 };
 
 const neap_op neap__op_nll_loss = {
     .name = "nll_loss",
     .min_in = 2,
-    .max_in = 2,
+    .max_in = 3,
     .n_out = 1,
     .opts = {NEAP_REDUCTION, IGNORE_INDEX},
     .expand = nll_loss,
     .samples = ignore_samples,
-    .doc = "Minus the log-probability at the class index; the mean is over targets other than ignore_index.",
+    .doc =
+        "Minus the log-probability at the class index times the class's weight; the mean is over the weights of labels "
+        "other than ignore_index.",
 };

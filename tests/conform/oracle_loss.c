@@ -62,10 +62,14 @@ static void reduce(kt_value *loss, int64_t reduction, double count) {
   kt_set(loss, 0, reduction == MEAN ? sum / count : sum);
 }
 
-static double counted(const cf_case *c, const kt_value *target, const neap_opt *ignore) {
+/* What class k weighs: the third input. */
+static double weight_of(const cf_case *c, const kt_value *in, int64_t k) { return c->n_in > 2 ? kt_get(&in[2], k) : 1; }
+
+/* What the labels that count weigh. */
+static double counted(const cf_case *c, const kt_value *in, const neap_opt *ignore) {
   double n = 0;
-  (void)c;
-  for (int64_t i = 0; i < kt_count(target); i++) n += !ignored(ignore, kt_get(target, i));
+  for (int64_t i = 0; i < kt_count(&in[1]); i++)
+    if (!ignored(ignore, kt_get(&in[1], i))) n += weight_of(c, in, (int64_t)kt_get(&in[1], i));
   return n;
 }
 
@@ -73,22 +77,39 @@ static void nll_loss(const cf_case *c, const kt_value *in, kt_value *out) {
   cf_case plain = *c;
   plain.opt[0] = c->opt[1];
   pick_nll(&plain, in, out);
-  reduce(&out[0], c->opt[0].v.i, counted(c, &in[1], &c->opt[1]));
+  for (int64_t i = 0; i < kt_count(&in[1]); i++)
+    if (!ignored(&c->opt[1], kt_get(&in[1], i)))
+      kt_set(&out[0], i, kt_get(&out[0], i) * weight_of(c, in, (int64_t)kt_get(&in[1], i)));
+  reduce(&out[0], c->opt[0].v.i, counted(c, in, &c->opt[1]));
 }
 
+/* The probability of class k at place i, before smoothing. */
+static double target_of(const kt_value *in, const scores *s, int64_t i, int64_t k) {
+  if (neap__dtype_is_float(in[1].desc.dtype)) return score(&in[1], s, i, k);
+  return k == (int64_t)kt_get(&in[1], i);
+}
+
+/* Of indices the mean is over what their classes weigh, of probabilities over places. */
 static void cross_entropy(const cf_case *c, const kt_value *in, kt_value *out) {
   const scores s = scores_of(&in[0].desc.shape);
+  const bool soft = neap__dtype_is_float(in[1].desc.dtype);
   const double smoothing = c->opt[2].v.f;
-  out[0] = cf_made(&in[1].desc.shape);
-  for (int64_t i = 0; i < kt_count(&in[1]); i++) {
-    const double label = kt_get(&in[1], i), lse = log_sum(&in[0], &s, i);
-    double uniform = 0;
-    if (ignored(&c->opt[1], label)) continue;
-    for (int64_t k = 0; k < s.classes; k++) uniform += (lse - score(&in[0], &s, i, k)) / (double)s.classes;
-    kt_set(&out[0], i,
-           (1 - smoothing) * (lse - score(&in[0], &s, i, (int64_t)label)) + (smoothing > 0 ? smoothing * uniform : 0));
+  neap_shape places = in[1].desc.shape;
+  for (int32_t d = in[0].desc.shape.ndim > 1 ? 1 : 0; soft && d + 1 < places.ndim; d++)
+    places.dim[d] = places.dim[d + 1];
+  if (soft) places.ndim--;
+  out[0] = cf_made(&places);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) {
+    const double lse = log_sum(&in[0], &s, i);
+    double sum = 0;
+    if (!soft && ignored(&c->opt[1], kt_get(&in[1], i))) continue;
+    for (int64_t k = 0; k < s.classes; k++) {
+      const double p = (1 - smoothing) * target_of(in, &s, i, k) + smoothing / (double)s.classes;
+      if (soft || p > 0) sum += weight_of(c, in, k) * p * (lse - score(&in[0], &s, i, k));
+    }
+    kt_set(&out[0], i, sum);
   }
-  reduce(&out[0], c->opt[0].v.i, counted(c, &in[1], &c->opt[1]));
+  reduce(&out[0], c->opt[0].v.i, soft ? (double)kt_count(&out[0]) : counted(c, in, &c->opt[1]));
 }
 
 typedef double (*pair_fn)(const cf_case *c, double a, double b);

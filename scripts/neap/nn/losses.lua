@@ -44,16 +44,16 @@ local function loss(name, op, options, inputs)
   }, true)
 end
 
---- `neap.cross_entropy` as a layer: of scores [N, classes, ...] and class indices. Options: `ignore_index`,
---- `label_smoothing`, `reduction`.
+--- `neap.cross_entropy` as a layer: of scores [N, classes, ...] and class indices or the classes' probabilities.
+--- Options: `weight` (a number for each class), `ignore_index`, `label_smoothing`, `reduction`.
 ---@param options? table
 ---@return neap.Module
-loss("CrossEntropyLoss", "cross_entropy", {ignore_index = "integer", label_smoothing = "number"})
---- `neap.nll_loss` as a layer: of log-probabilities [N, classes, ...] and class indices. Options: `ignore_index`,
---- `reduction`.
+loss("CrossEntropyLoss", "cross_entropy", {ignore_index = "integer", label_smoothing = "number"}, {"weight"})
+--- `neap.nll_loss` as a layer: of log-probabilities [N, classes, ...] and class indices. Options: `weight` (a number
+--- for each class), `ignore_index`, `reduction`.
 ---@param options? table
 ---@return neap.Module
-loss("NLLLoss", "nll_loss", {ignore_index = "integer"})
+loss("NLLLoss", "nll_loss", {ignore_index = "integer"}, {"weight"})
 --- `neap.mse_loss` as a layer: of a prediction and a target of the same shape. Options: `reduction`.
 ---@param options? table
 ---@return neap.Module
