@@ -46,6 +46,16 @@ static int64_t gradient_id(lua_State *L, neap_lua *s, int index, const neap_node
   return v;
 }
 
+/* What backward computes here is of the stand-in, and what gradients copy of it writes nothing. */
+static void check_writes(lua_State *L, const neap_graph *g, const neap_node *n) {
+  for (uint32_t i = 0; i < g->n_writes; i++) {
+    const neap_value *v = &g->values[g->writes[i].value];
+    if (v->kind == NEAP_VALUE_NODE && v->node > n->index)
+      neap__lua_fail(L, NEAP_INVALID, "custom", "backward writes to a tensor (at %s): write in forward, or outside",
+                     g->writes[i].where[0] ? g->writes[i].where : "an unknown line");
+  }
+}
+
 /* custom_end(y, slope, gradients...): what begin gave, and the gradient of each input (nil: none). */
 static int custom_end(lua_State *L) {
   neap_lua *s = neap__lua_get(L);
@@ -59,6 +69,7 @@ static int custom_end(lua_State *L) {
     neap__lua_fail(L, NEAP_INVALID, "custom", "backward gave %d gradients for %d inputs", lua_gettop(L) - 2,
                    op->n_in - 1);
   neap_node *n = g->nodes[op->index];
+  check_writes(L, g, n);
   neap_opt grads = {.set = 1, .n = (uint8_t)(n->n_in - 1)};
   for (int i = 1; i < n->n_in; i++) grads.v.list[i - 1] = gradient_id(L, s, 2 + i, n, i);
   n->opt[GRADS] = grads;

@@ -173,7 +173,7 @@ int neap__export(lua_State *L) {
   neap__arg_table(L, 3, "export", "the list of shapes");
   if (s->trace) neap__lua_fail(L, NEAP_INVALID, "export", "a function is being traced: export outside of it");
   neap_lua_graph *g = push_graph(L);
-  neap__graph_pure(L, g, "export");
+  neap__graph_pure(L, g, "neap.export");
   g->sealed = true;
   neap_lua_host *h = neap__lua_host(L);
   neap__ok(L, NEAP_CALL(s, L, export(h, name, s->ctx, g->g, &err)), &err);

@@ -4,10 +4,8 @@
 static void drop(neap_handle *h) {
   neap_lua_graph *g = (neap_lua_graph *)h;
   neap__inputs_destroy(&g->inputs);
-  neap__free(&h->lua->ctx->host, g->writes, g->cap_writes * sizeof *g->writes);
   neap__graph_drop(g->g);
   g->g = NULL;
-  g->writes = NULL;
 }
 
 const neap_class neap__graph_class = {"neap.graph", drop};
@@ -18,11 +16,23 @@ neap_lua_graph *neap__graph_check(lua_State *L, int index, const char *function)
   return g;
 }
 
-void neap__graph_pure(lua_State *L, const neap_lua_graph *g, const char *function) {
-  if (g->n_writes)
-    neap__lua_fail(L, NEAP_INVALID, function,
-                   "the function writes to a tensor (at %s), which only an update may do, when it commits",
-                   g->first_write[0] ? g->first_write : "an unknown line");
+void neap__graph_pure(lua_State *L, const neap_lua_graph *lg, const char *who) {
+  const neap_graph *g = lg->g;
+  char shape[96];
+  if (g->n_writes == 0) return;
+  const neap_write *w = &g->writes[0];
+  const neap_desc *d = neap__desc_of(g, w->target);
+  neap__lua_fail(
+      L, NEAP_INVALID, who,
+      "the function writes to a tensor (%s %s, at %s), but what runs here must leave all tensors as they are",
+      neap__dtype_name(d->dtype), neap__shape_text(&d->shape, shape, sizeof shape),
+      w->where[0] ? w->where : "an unknown line");
+}
+
+/* graph:pure(who): raises when it writes to tensors. */
+static int pure(lua_State *L) {
+  neap__graph_pure(L, neap__graph_check(L, 1, "pure"), neap__arg_string(L, 2, "pure", "who asks", NULL));
+  return 0;
 }
 
 static int captures(lua_State *L) {
@@ -48,7 +58,7 @@ static int graph_tostring(lua_State *L) {
 
 void neap__open_graph(lua_State *L) {
   static const luaL_Reg methods[] = {
-      {"differentiate", neap__graph_differentiate}, {"captures", captures}, {NULL, NULL}};
+      {"differentiate", neap__graph_differentiate}, {"captures", captures}, {"pure", pure}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__tostring", graph_tostring}, {NULL, NULL}};
   neap__class_new(L, &neap__graph_class, methods, meta);
 }

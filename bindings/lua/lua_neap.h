@@ -207,25 +207,18 @@ typedef struct neap_lua_inputs {
   size_t scalar_bytes;
 } neap_lua_inputs;
 
-typedef struct neap_lua_write {
-  neap_id value, target;
-} neap_lua_write;
-
 typedef struct neap_lua_graph {
   neap_handle base;
   neap_graph *g;
   uint64_t serial;
-  bool sealed; /* a program or an update is made of it: it must not grow */
-  neap_lua_write *writes;
-  uint32_t n_writes, cap_writes;
-  char first_write[200];  /* where */
+  bool sealed;            /* a program or an update is made of it: it must not grow */
   neap_lua_inputs inputs; /* for core.run */
 } neap_lua_graph;
 
 extern const neap_class neap__graph_class;
 neap_lua_graph *neap__graph_check(lua_State *L, int index, const char *function);
-/* Raises when the graph writes to tensors. */
-void neap__graph_pure(lua_State *L, const neap_lua_graph *g, const char *function);
+/* Raises when the graph writes to tensors, in the name of who must not change any. */
+void neap__graph_pure(lua_State *L, const neap_lua_graph *g, const char *who);
 /* graph:differentiate{inputs = {1, 2}, tensors = {t1, t2}} -> graph: gradients of its first output, appended */
 int neap__graph_differentiate(lua_State *L);
 /* The value of tensor or number at index in the active trace; numbers in `dtype`. */
@@ -272,7 +265,7 @@ bool neap__updates_running(const neap_lua *s);
 void neap__updates_drop(neap_lua *s);
 /* Raises NEAP_BUSY when an unfinished update reads the tensor's storage, or would write to it: a change in the
  * middle would leave a result that is of neither state. */
-void neap__updates_guard(lua_State *L, const neap_lua_tensor *t, const char *function);
+void neap__updates_guard(lua_State *L, const neap_lua *s, const neap_tensor *t, const char *function);
 /* The same for all that the optimizer steps. */
 void neap__updates_guard_step(lua_State *L, const neap_lua_optimizer *o, const char *function);
 double neap__updates_next(const neap_lua *s); /* predicted seconds of the unfinished update's next piece; 0: none is */

@@ -1,6 +1,4 @@
 /* Programs: graphs made ready to run at given shapes. */
-#include <string.h>
-
 #include "bindings/lua/lua_neap.h"
 
 typedef struct neap_lua_program {
@@ -45,6 +43,12 @@ static void check_untraced(lua_State *L, const neap_lua *s, const char *function
   neap__lua_ready(L, s);
 }
 
+/* What a program writes to must not be in the hands of an unfinished update. */
+static void check_writes(lua_State *L, const neap_lua *s, const neap_graph *g, const char *function) {
+  for (uint32_t i = 0; i < g->n_writes; i++)
+    neap__updates_guard(L, s, &g->captures[g->values[g->writes[i].target].index], function);
+}
+
 /* program(inputs...) -> outputs... Inputs are bound once to check them before anything is taken, and again at the
  * end, when no finalizer can come between. */
 static int call(lua_State *L) {
@@ -53,6 +57,7 @@ static int call(lua_State *L) {
   neap_error err;
   int top = lua_gettop(L);
   check_untraced(L, s, "program");
+  check_writes(L, s, neap__program_graph(p->p), "program");
   neap__inputs_bind(L, &p->inputs, 2, "program");
   push_outputs(L, s, neap__program_graph(p->p), p->out);
   int outputs = lua_gettop(L) - top;
@@ -72,7 +77,7 @@ static int run(lua_State *L) {
   neap_program *p;
   int top = lua_gettop(L);
   check_untraced(L, s, "run");
-  neap__graph_pure(L, g, "run");
+  check_writes(L, s, g->g, "run");
   if (!g->inputs.ctx) neap__ok(L, NEAP_CALL(s, L, neap__inputs_create(s->ctx, g->g, &g->inputs, &err)), &err);
   neap__inputs_bind(L, &g->inputs, 2, "run");
   void **out = lua_newuserdatauv(L, (g->g->n_outputs + 1u) * sizeof *out, 0);
@@ -103,7 +108,6 @@ static int make_program(lua_State *L) {
   neap_lua_graph *g = neap__graph_check(L, 1, "program");
   neap_lua *s = g->base.lua;
   neap_error err;
-  neap__graph_pure(L, g, "program");
   neap__arg_options(L, 2, "program", "batch_dims");
   lua_settop(L, 2);
   if (lua_istable(L, 2))
@@ -150,21 +154,6 @@ static int seconds(lua_State *L) {
   return 1;
 }
 
-#define MAX_OPERANDS 64
-
-static double flops_of(const neap_graph *g, const neap_node *n) {
-  neap_operand in[MAX_OPERANDS], out[NEAP_MAX_OUT];
-  double flops = 0, bytes = 0;
-  if (!n->op->cost || n->n_in > MAX_OPERANDS) return (double)neap__shape_count(&neap__desc_of(g, n->out[0])->shape);
-  memset(in, 0, sizeof in);
-  memset(out, 0, sizeof out);
-  for (uint32_t i = 0; i < n->n_in; i++) in[i].desc = *neap__desc_of(g, n->in[i]);
-  for (uint32_t i = 0; i < n->n_out; i++) out[i].desc = *neap__desc_of(g, n->out[i]);
-  neap_sig sig = {.op = n->op, .opt = n->opt, .n_in = n->n_in, .n_out = n->n_out, .in = in, .out = out, .slab = 1};
-  n->op->cost(&sig, &flops, &bytes);
-  return flops;
-}
-
 static void push_node(lua_State *L, const neap_graph *g, const neap_node *n) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < n->n_out; i++) bytes += neap__desc_bytes(neap__desc_of(g, n->out[i]));
@@ -177,7 +166,7 @@ static void push_node(lua_State *L, const neap_graph *g, const neap_node *n) {
   lua_setfield(L, -2, "path");
   lua_pushstring(L, n->where);
   lua_setfield(L, -2, "where");
-  lua_pushnumber(L, flops_of(g, n));
+  lua_pushnumber(L, neap__node_flops(g, n));
   lua_setfield(L, -2, "cost");
 }
 

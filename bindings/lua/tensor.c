@@ -235,7 +235,7 @@ static int copy_(lua_State *L) {
     from = neap__tensor_test(L, -1);
   }
   neap__tensor_usable(L, t, "copy_");
-  neap__updates_guard(L, t, "copy_");
+  neap__updates_guard(L, s, &t->t, "copy_");
   neap__ok(L,
            neap__copy(s->ctx, neap__tensor_data(&t->t), neap__tensor_data(&from->t), neap__desc_bytes(&d),
                       NEAP_COPY_WITHIN, &err),

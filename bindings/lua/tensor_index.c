@@ -190,7 +190,7 @@ int neap__tensor_set(lua_State *L) {
     value = copy;
   }
   neap__tensor_usable(L, t, "index");
-  neap__updates_guard(L, t, "index");
+  neap__updates_guard(L, t->base.lua, &t->t, "index");
   neap__ok(L, move_runs(s->ctx, &view, neap__tensor_data(&value->t), true, &err), &err);
   return 0;
 }

@@ -136,24 +136,6 @@ static int at(lua_State *L) {
 
 /* --- writes ------------------------------------------------------------------------------------------ */
 
-static void add_write(lua_State *L, neap_lua *s, neap_id value, neap_id target) {
-  neap_lua_graph *t = s->trace;
-  for (uint32_t i = 0; i < t->n_writes; i++) {
-    if (t->writes[i].target != target) continue;
-    t->writes[i].value = value; /* the last one counts */
-    return;
-  }
-  if (t->n_writes == t->cap_writes) {
-    uint32_t cap = t->cap_writes ? t->cap_writes * 2 : 8;
-    neap_lua_write *p = neap__realloc(&s->ctx->host, t->writes, t->cap_writes * sizeof *p, cap * sizeof *p);
-    if (!p) neap__lua_fail(L, NEAP_NOMEM, "assign", "the host allocator refused memory for %u writes", cap);
-    t->writes = p;
-    t->cap_writes = cap;
-  }
-  if (t->n_writes == 0) neap__lua_where(L, t->first_write, sizeof t->first_write);
-  t->writes[t->n_writes++] = (neap_lua_write){value, target};
-}
-
 static void assign_traced(lua_State *L, neap_lua *s, const neap_lua_tensor *target) {
   neap_graph *g = s->trace->g;
   char from[96], to[96];
@@ -168,11 +150,11 @@ static void assign_traced(lua_State *L, neap_lua *s, const neap_lua_tensor *targ
                    neap__shape_text(&target->t.shape, to, sizeof to));
   value = neap__cast(g, value, target->t.dtype);
   neap_id place = neap__graph_capture(g, &target->t);
+  neap__graph_write(g, value, place);
   neap__trace_ok(L, s);
-  add_write(L, s, value, place);
 }
 
-/* assign(target, value): at once, or in a trace when the update commits. */
+/* assign(target, value): at once, or in a trace when the run has ended and, of an update, commits. */
 static int assign(lua_State *L) {
   neap_lua *s = neap__lua_get(L);
   lua_settop(L, 2);

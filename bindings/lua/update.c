@@ -96,14 +96,14 @@ static const neap_lua_update *unfinished(const neap_lua *s) {
   return s->ctx->train.holder ? find_running(s) : NULL; /* who runs holds the arena: the list need not be walked */
 }
 
-void neap__updates_guard(lua_State *L, const neap_lua_tensor *t, const char *function) {
-  const neap_lua_update *u = unfinished(t->base.lua);
-  const char *use = u ? use_of(u, t->t.storage) : NULL;
+void neap__updates_guard(lua_State *L, const neap_lua *s, const neap_tensor *t, const char *function) {
+  const neap_lua_update *u = unfinished(s);
+  const char *use = u ? use_of(u, t->storage) : NULL;
   char shape[96];
   if (use)
     neap__lua_fail(L, NEAP_BUSY, function,
                    "the tensor (%s %s) is %s of an unfinished update: finish it or drop() it first",
-                   neap__dtype_name(t->t.dtype), neap__shape_text(&t->t.shape, shape, sizeof shape), use);
+                   neap__dtype_name(t->dtype), neap__shape_text(&t->shape, shape, sizeof shape), use);
 }
 
 void neap__updates_guard_step(lua_State *L, const neap_lua_optimizer *o, const char *function) {
@@ -117,7 +117,8 @@ void neap__updates_guard_step(lua_State *L, const neap_lua_optimizer *o, const c
 }
 
 static int writable(lua_State *L) {
-  neap__updates_guard(L, neap__concrete_check(L, 1, "writable"), neap__arg_string(L, 2, "writable", "who asks", NULL));
+  const neap_lua_tensor *t = neap__concrete_check(L, 1, "writable");
+  neap__updates_guard(L, t->base.lua, &t->t, neap__arg_string(L, 2, "writable", "who asks", NULL));
   return 0;
 }
 
@@ -145,18 +146,6 @@ static void check_loss(lua_State *L, const neap_graph *g) {
     neap__lua_fail(L, d->shape.ndim ? NEAP_SHAPE : NEAP_DTYPE, "update",
                    "the loss is %s %s, expected a floating-point scalar: take its mean or sum",
                    neap__dtype_name(d->dtype), neap__shape_text(&d->shape, shape, sizeof shape));
-}
-
-/* The lists of writes as the engine takes them, on Lua's stack. */
-static void take_writes(lua_State *L, const neap_lua_graph *g, neap_update_spec *spec) {
-  neap_id *ids = lua_newuserdatauv(L, (2u * g->n_writes + 1u) * sizeof *ids, 0);
-  for (uint32_t i = 0; i < g->n_writes; i++) {
-    ids[i] = g->writes[i].value;
-    ids[g->n_writes + i] = g->writes[i].target;
-  }
-  spec->write_values = ids;
-  spec->write_targets = ids + g->n_writes;
-  spec->n_writes = g->n_writes;
 }
 
 static void take_options(lua_State *L, const neap_lua_graph *g, neap_update_spec *spec) {
@@ -190,7 +179,6 @@ static int make_update(lua_State *L) {
     neap__lua_fail(L, NEAP_INVALID, "update", "the graph is in use already: trace the function once for each update");
   check_loss(L, g->g);
   take_options(L, g, &spec);
-  take_writes(L, g, &spec);
   neap_lua_update *u = neap__handle_new(L, s, &neap__update_class, sizeof *u, 2);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, -2, KEEP_OPTIMIZER);

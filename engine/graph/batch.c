@@ -104,7 +104,7 @@ static void node_info(neap_program *p, const neap_node *n) {
 
 static void mark_needed(neap_program *p) {
   const neap_graph *g = p->graph;
-  for (uint32_t i = 0; i < g->n_outputs; i++) p->info[g->outputs[i]].needed = true;
+  for (uint32_t i = 0; i < p->n_results; i++) p->info[p->results[i]].needed = true;
   for (uint32_t k = g->n_nodes; k-- > 0;) {
     const neap_node *n = g->nodes[k];
     bool any = false;

@@ -64,6 +64,7 @@ static uint64_t hash_graph(const neap_graph *g) {
     h = mix(mix_options(h, n->opt), n->salt);
   }
   for (uint32_t i = 0; i < g->n_outputs; i++) h = mix(h, g->outputs[i]);
+  for (uint32_t i = 0; i < g->n_writes; i++) h = mix(mix(h, g->writes[i].value), g->writes[i].target);
   return h;
 }
 
@@ -88,13 +89,23 @@ static bool same_node(const neap_node *a, const neap_node *b) {
 
 static bool same_graph(const neap_graph *a, const neap_graph *b) {
   if (a->n_values != b->n_values || a->n_nodes != b->n_nodes || a->n_inputs != b->n_inputs ||
-      a->n_captures != b->n_captures || a->n_outputs != b->n_outputs)
+      a->n_captures != b->n_captures || a->n_outputs != b->n_outputs || a->n_writes != b->n_writes)
     return false;
   for (uint32_t i = 0; i < a->n_values; i++)
     if (!same_value(&a->values[i], &b->values[i])) return false;
   for (uint32_t k = 0; k < a->n_nodes; k++)
     if (!same_node(a->nodes[k], b->nodes[k])) return false;
+  for (uint32_t i = 0; i < a->n_writes; i++)
+    if (a->writes[i].value != b->writes[i].value || a->writes[i].target != b->writes[i].target) return false;
   return !a->n_outputs || !memcmp(a->outputs, b->outputs, a->n_outputs * sizeof *a->outputs);
+}
+
+static bool copy_writes(neap_graph *c, const neap_graph *g) {
+  c->writes = neap__zone_copy(&c->zone, g->writes, g->n_writes * sizeof *g->writes);
+  if (!c->writes && g->n_writes) return false;
+  c->n_writes = g->n_writes;
+  for (uint32_t i = 0; i < g->n_writes; i++) c->writes[i].where = "";
+  return true;
 }
 
 /* The same graph without hold on anybody's tensors, so that a cached program keeps none alive. */
@@ -111,7 +122,7 @@ static neap_graph *copy_graph(neap_host *h, const neap_graph *g) {
   c->captures = neap__zone_alloc(&c->zone, g->n_captures * sizeof *g->captures);
   c->nodes = neap__zone_alloc(&c->zone, g->n_nodes * sizeof(neap_node *));
   bool ok = (c->values || !g->n_values) && (c->inputs || !g->n_inputs) && (c->outputs || !g->n_outputs) &&
-            ((c->captures && c->capture_ids) || !g->n_captures) && (c->nodes || !g->n_nodes);
+            ((c->captures && c->capture_ids) || !g->n_captures) && (c->nodes || !g->n_nodes) && copy_writes(c, g);
   for (uint32_t k = 0; ok && k < g->n_nodes; k++) {
     neap_node *n = neap__zone_copy(&c->zone, g->nodes[k], sizeof *n);
     if (n) n->in = neap__zone_copy(&c->zone, n->in, (n->n_in ? n->n_in : 1u) * sizeof *n->in);

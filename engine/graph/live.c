@@ -22,7 +22,7 @@ static void find_ranges(neap_program *p) {
     for (uint32_t i = 0; i < s->n_in + s->n_out; i++)
       if (i >= s->n_in || !neap__shape_only(s->op, i)) touch(p, s->in[i], k);
   }
-  for (uint32_t i = 0; i < p->graph->n_outputs; i++)
+  for (uint32_t i = 0; i < p->n_results; i++)
     if (p->outputs[i].place != NEAP_PLACE_EXTERNAL) p->values[neap__root(p, p->output_values[i])].last = NEAP_FOREVER;
 }
 

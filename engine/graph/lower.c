@@ -1,4 +1,5 @@
 /* Steps over plan values: micro shapes, layouts and the copies between them, outputs. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/plan.h"
@@ -264,7 +265,7 @@ static void pin(neap_program *p, uint32_t v, uint32_t output) {
   neap_pvalue *pv = &p->values[v];
   pv->pinned = true;
   p->output_values[output] = v;
-  const neap_desc *full = neap__desc_of(p->graph, p->graph->outputs[output]);
+  const neap_desc *full = neap__desc_of(p->graph, p->results[output]);
   switch (p->outputs[output].place) {
     case NEAP_PLACE_EXTERNAL:
       pv->ref = NEAP_REF_OUTPUT;
@@ -286,14 +287,23 @@ static bool may_pin(neap_program *p, uint32_t v) {
          neap__layout_same(&pv->desc, pv->layout, NEAP_LAYOUT_PLAIN);
 }
 
-static neap_status lower_output(neap_lowering *l, uint32_t output) {
-  neap_program *p = l->p;
-  neap_id id = p->graph->outputs[output];
-  const neap_batch *b = &p->info[id].batch;
-  if (neap__batch_carries(b) && p->n_micro > 1 && (b->dim != 0 || p->outputs[output].place != NEAP_PLACE_EXTERNAL))
+static neap_status not_in_pieces(neap_lowering *l, uint32_t output, const neap_batch *b) {
+  const neap_graph *g = l->p->graph;
+  if (output < g->n_outputs)
     return neap__fail(l->err, NEAP_UNSUPPORTED,
                       "output %u carries its batch in dimension %d: micro-batches need it in dimension 1", output + 1,
                       b->dim + 1);
+  neap__fail(l->err, NEAP_UNSUPPORTED, "a tensor is written with a value for each sample, which micro-batches are not");
+  if (l->err) snprintf(l->err->where, sizeof l->err->where, "%s", g->writes[output - g->n_outputs].where);
+  return NEAP_UNSUPPORTED;
+}
+
+static neap_status lower_output(neap_lowering *l, uint32_t output) {
+  neap_program *p = l->p;
+  neap_id id = p->results[output];
+  const neap_batch *b = &p->info[id].batch;
+  if (neap__batch_carries(b) && p->n_micro > 1 && (b->dim != 0 || p->outputs[output].place != NEAP_PLACE_EXTERNAL))
+    return not_in_pieces(l, output, b);
   uint32_t v = value_of(l, id);
   if (v == NEAP_NONE) return neap__plan_nomem(l->err);
   if (may_pin(p, v)) {
@@ -315,8 +325,8 @@ static neap_status lower_output(neap_lowering *l, uint32_t output) {
 
 neap_status neap__lower_outputs(neap_lowering *l, bool samples) {
   neap_program *p = l->p;
-  for (uint32_t i = 0; i < p->graph->n_outputs; i++) {
-    if (neap__batch_carries(&p->info[p->graph->outputs[i]].batch) != samples) continue;
+  for (uint32_t i = 0; i < p->n_results; i++) {
+    if (neap__batch_carries(&p->info[p->results[i]].batch) != samples) continue;
     neap_status st = lower_output(l, i);
     if (st != NEAP_OK) return st;
   }

@@ -85,8 +85,10 @@ struct neap_program {
   neap_graph *graph;
   neap_zone zone;
   const neap_tensor *captures; /* of the graph given last */
-  neap_output_spec *outputs;
-  uint32_t *output_values;             /* plan value of each graph output */
+  const neap_id *results;      /* what a run leaves: the graph's outputs, then the values that it writes */
+  uint32_t n_results;
+  neap_output_spec *outputs;           /* of each result */
+  uint32_t *output_values;             /* its plan value */
   uint32_t *output_external;           /* position among EXTERNAL outputs, or NEAP_NONE */
   int64_t batch, micro, n_micro, tail; /* tail: samples of the last micro-batch when it is smaller, else 0 */
   int64_t grain;

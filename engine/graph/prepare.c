@@ -13,6 +13,21 @@ static void cost(const neap_sig *sig, double *flops, double *bytes) {
   for (uint32_t o = 0; o < sig->n_out; o++) *flops += (double)neap__shape_count(&sig->out[o].desc.shape);
 }
 
+#define MAX_OPERANDS 64 /* of nodes with more, none is known that does more than to move them */
+
+double neap__node_flops(const neap_graph *g, const neap_node *n) {
+  neap_operand all[MAX_OPERANDS];
+  double flops, bytes;
+  const uint32_t total = (uint32_t)n->n_in + n->n_out;
+  if (total > MAX_OPERANDS) return (double)neap__shape_count(&neap__desc_of(g, n->out[0])->shape);
+  memset(all, 0, sizeof all);
+  for (uint32_t i = 0; i < total; i++) all[i].desc = *neap__desc_of(g, i < n->n_in ? n->in[i] : n->out[i - n->n_in]);
+  const neap_sig sig = {
+      .op = n->op, .opt = n->opt, .n_in = n->n_in, .n_out = n->n_out, .in = all, .out = all + n->n_in, .slab = 1};
+  cost(&sig, &flops, &bytes);
+  return flops;
+}
+
 static neap_status prepare_step(neap_program *p, neap_step *s, neap_error *err) {
   neap_backend *b = p->ctx->backend;
   neap_sig sig;

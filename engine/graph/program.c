@@ -3,6 +3,25 @@
 
 #include "graph/plan.h"
 
+/* Writes stay in the arena until the run is committed. */
+static bool take_results(neap_program *p, const neap_program_spec *spec) {
+  const neap_graph *g = spec->graph;
+  const uint32_t n = g->n_outputs + g->n_writes;
+  neap_id *results = neap__zone_alloc(&p->zone, (n + 1) * sizeof *results);
+  p->outputs = neap__zone_alloc(&p->zone, (n + 1) * sizeof *p->outputs);
+  p->output_values = neap__zone_alloc(&p->zone, (n + 1) * sizeof *p->output_values);
+  p->output_external = neap__zone_alloc(&p->zone, (n + 1) * sizeof *p->output_external);
+  if (!results || !p->outputs || !p->output_values || !p->output_external) return false;
+  for (uint32_t i = 0; i < n; i++) results[i] = i < g->n_outputs ? g->outputs[i] : g->writes[i - g->n_outputs].value;
+  if (spec->outputs) memcpy(p->outputs, spec->outputs, g->n_outputs * sizeof *p->outputs);
+  for (uint32_t i = g->n_outputs; i < n; i++) p->outputs[i].place = NEAP_PLACE_KEEP;
+  for (uint32_t i = 0, external = 0; i < n; i++)
+    p->output_external[i] = p->outputs[i].place == NEAP_PLACE_EXTERNAL ? external++ : NEAP_NONE;
+  p->results = results;
+  p->n_results = n;
+  return true;
+}
+
 static neap_status take_spec(neap_program *p, const neap_program_spec *spec, neap_error *err) {
   neap_graph *g = spec->graph;
   if (g->error.status != NEAP_OK) {
@@ -19,15 +38,7 @@ static neap_status take_spec(neap_program *p, const neap_program_spec *spec, nea
   p->captures = g->captures;
   p->input_batch =
       spec->input_batch ? neap__zone_copy(&p->zone, spec->input_batch, g->n_inputs * sizeof(int32_t)) : NULL;
-  p->outputs = neap__zone_alloc(&p->zone, (g->n_outputs + 1) * sizeof *p->outputs);
-  p->output_values = neap__zone_alloc(&p->zone, (g->n_outputs + 1) * sizeof *p->output_values);
-  p->output_external = neap__zone_alloc(&p->zone, (g->n_outputs + 1) * sizeof *p->output_external);
-  if (!p->outputs || !p->output_values || !p->output_external || (spec->input_batch && g->n_inputs && !p->input_batch))
-    return neap__plan_nomem(err);
-  if (spec->outputs) memcpy(p->outputs, spec->outputs, g->n_outputs * sizeof *p->outputs);
-  uint32_t external = 0;
-  for (uint32_t i = 0; i < g->n_outputs; i++)
-    p->output_external[i] = p->outputs[i].place == NEAP_PLACE_EXTERNAL ? external++ : NEAP_NONE;
+  if (!take_results(p, spec) || (spec->input_batch && g->n_inputs && !p->input_batch)) return neap__plan_nomem(err);
   return NEAP_OK;
 }
 

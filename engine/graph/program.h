@@ -52,6 +52,7 @@ int64_t neap__program_grain(const neap_program *p);    /* micro-batches that are
 int64_t neap__program_micro(const neap_program *p);
 double neap__program_seconds(const neap_program *p); /* predicted for a whole run on the engine's threads */
 const neap_graph *neap__program_graph(const neap_program *p);
+double neap__node_flops(const neap_graph *g, const neap_node *n); /* floating-point operations, of the whole batch */
 
 /* One run in progress. Plain data owned by the caller; begin, step until done, end. */
 typedef struct neap_run {
@@ -75,6 +76,9 @@ neap_status neap__run_begin(neap_run *r, neap_program *p, neap_arena *a, const v
 /* Works for about `seconds` (INFINITY: to the end), never beginning what is predicted to overrun except
  * for one piece of progress. r->done tells whether it is finished. On an error the run is over (call end). */
 neap_status neap__run_step(neap_run *r, double seconds, neap_error *err);
+/* Writes what the graph writes to tensors, when the run is done: takes nothing, and before it none of them has changed,
+ * so that a run which is dropped, or fails, leaves them as they were. Nobody has closed them since begin. */
+neap_status neap__run_commit(neap_run *r, neap_error *err);
 /* Where a KEEP or GRAD output lies now. */
 void *neap__run_output(const neap_run *r, uint32_t output);
 void *neap__run_gradients(const neap_run *r);
@@ -85,7 +89,7 @@ double neap__run_next_seconds(const neap_run *r); /* predicted for the smallest 
 double neap__learn_seconds(double before, double seen);
 void neap__run_end(neap_run *r); /* returns the arena; also after errors; idempotent */
 
-/* Runs p at once, in the infer arena. */
+/* Runs p at once, in the infer arena, and commits. */
 neap_status neap__program_run(neap_program *p, const void *const *inputs, void *const *outputs, neap_error *err);
 
 /* Appends the gradient of `loss` (0-d float, or any shape with seed given: gradient of sum(loss * seed)) with

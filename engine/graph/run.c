@@ -254,11 +254,28 @@ void *neap__run_output(const neap_run *r, uint32_t output) {
 
 void *neap__run_gradients(const neap_run *r) { return r->base; }
 
+neap_status neap__run_commit(neap_run *r, neap_error *err) {
+  const neap_program *p = r->program;
+  const neap_graph *g = p->graph;
+  neap_backend *b = p->ctx->backend;
+  if (!r->done || !r->arena) return neap__fail(err, NEAP_INTERNAL, "a run that is not finished has nothing to write");
+  for (uint32_t i = 0; i < g->n_writes; i++) {
+    const neap_value *target = &g->values[g->writes[i].target];
+    const size_t bytes = neap__desc_bytes(&target->desc);
+    void *to = neap__tensor_data(&p->captures[target->index]);
+    neap_status s =
+        bytes ? b->vt->copy(b, to, neap__run_output(r, g->n_outputs + i), bytes, NEAP_COPY_WITHIN, err) : NEAP_OK;
+    if (s != NEAP_OK) return s;
+  }
+  return NEAP_OK;
+}
+
 neap_status neap__program_run(neap_program *p, const void *const *inputs, void *const *outputs, neap_error *err) {
   neap_run r;
   neap_status s = neap__run_begin(&r, p, &p->ctx->infer, inputs, outputs, err);
   if (s != NEAP_OK) return s;
   s = neap__run_step(&r, INFINITY, err);
+  if (s == NEAP_OK) s = neap__run_commit(&r, err);
   neap__run_end(&r);
   return s;
 }

@@ -104,8 +104,8 @@ static void gather_body(schedule *s, uint32_t pass) {
   memset(s->body, 0, g->n_nodes);
   memset(s->want, 0, g->n_values);
   if (pass == p->n_passes)
-    for (uint32_t i = 0; i < g->n_outputs; i++)
-      if (neap__batch_carries(&p->info[g->outputs[i]].batch)) s->want[g->outputs[i]] = 1;
+    for (uint32_t i = 0; i < p->n_results; i++)
+      if (neap__batch_carries(&p->info[p->results[i]].batch)) s->want[p->results[i]] = 1;
   for (uint32_t k = g->n_nodes; k-- > 0;) {
     const neap_node *n = g->nodes[k];
     if (s->done[k] || !node_needed(p, n) || !takes_samples(p, n) || !wanted_in(s, n, pass)) continue;

@@ -104,6 +104,36 @@ void neap__graph_output(neap_graph *g, neap_id v) {
   push_id(g, &g->outputs, &g->n_outputs, &g->cap_outputs, v);
 }
 
+static bool check_write(neap_graph *g, neap_id value, neap_id target) {
+  if (target >= g->n_values || g->values[target].kind != NEAP_VALUE_CAPTURE) {
+    neap__graph_fail(g, NULL, NEAP_INVALID, "a write goes to something that is not a tensor made outside the trace");
+    return false;
+  }
+  const neap_desc *a = neap__desc_of(g, value), *b = neap__desc_of(g, target);
+  char x[96], y[96];
+  if (a->dtype == b->dtype && neap__shape_equal(&a->shape, &b->shape)) return true;
+  neap__graph_fail(g, NULL, NEAP_SHAPE, "a write of %s %s goes to a tensor of %s %s", neap__dtype_name(a->dtype),
+                   neap__shape_text(&a->shape, x, sizeof x), neap__dtype_name(b->dtype),
+                   neap__shape_text(&b->shape, y, sizeof y));
+  return false;
+}
+
+void neap__graph_write(neap_graph *g, neap_id value, neap_id target) {
+  if (g->error.status != NEAP_OK || value == NEAP_NONE || !check_write(g, value, target)) return;
+  neap_write *writes = neap__zone_grow(&g->zone, g->writes, g->n_writes, &g->cap_writes, sizeof *writes);
+  if (!writes) {
+    refused(g);
+    return;
+  }
+  g->writes = writes;
+  uint32_t i = 0;
+  while (i < g->n_writes && writes[i].target != target) i++;
+  /* It moves behind writes to other views of the same bytes. */
+  for (; i + 1 < g->n_writes; i++) writes[i] = writes[i + 1];
+  if (i == g->n_writes) g->n_writes++;
+  writes[i] = (neap_write){value, target, g->where};
+}
+
 void neap__graph_where(neap_graph *g, const char *path, const char *where) {
   /* Consecutive nodes mostly share both: keep the strings that are there. */
   if (path && strcmp(path, g->path)) {

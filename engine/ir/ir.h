@@ -57,6 +57,12 @@ typedef struct neap_node {
   const char *where;  /* "script.lua:12", or "" */
 } neap_node;
 
+/* A tensor from outside that holds another value once a run has ended. */
+typedef struct neap_write {
+  neap_id value, target; /* target: a capture of the value's dtype and shape */
+  const char *where;     /* as of a node */
+} neap_write;
+
 typedef struct neap_graph {
   uint32_t refs; /* programs keep their graph */
   neap_zone zone;
@@ -72,6 +78,8 @@ typedef struct neap_graph {
   uint32_t n_captures, cap_captures;
   neap_id *outputs;
   uint32_t n_outputs, cap_outputs;
+  neap_write *writes; /* in order; a target is there once */
+  uint32_t n_writes, cap_writes;
   const char *path, *where; /* given to nodes built from now on */
   const char *called;       /* the composite that is being expanded or differentiated, NULL: none */
 } neap_graph;
@@ -84,6 +92,9 @@ neap_id neap__graph_input(neap_graph *g, const neap_desc *d);
 neap_id neap__graph_capture(neap_graph *g, const neap_tensor *t); /* the same view again gives the same id */
 neap_id neap__graph_const(neap_graph *g, neap_dtype dtype, double number);
 void neap__graph_output(neap_graph *g, neap_id v);
+/* The captured tensor gets the value when a run has done all else (neap__run_commit); nodes see what it held before.
+ * Of several writes to one the last counts. */
+void neap__graph_write(neap_graph *g, neap_id value, neap_id target);
 void neap__graph_where(neap_graph *g, const char *path, const char *where); /* copied */
 
 /* One application of an op: composites expand, primitives append a node. Missing options (opts NULL: all)

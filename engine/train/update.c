@@ -13,9 +13,8 @@ struct neap_update {
   int32_t *input_batch;
   uint32_t n_inputs;
 
-  /* Graph outputs: loss, aux, extra writes, gradients of present segments. */
-  uint32_t n_aux, n_writes, n_grads;
-  neap_id *write_targets;
+  /* Graph outputs: loss, aux, gradients of present segments. */
+  uint32_t n_aux, n_grads;
   neap_output_spec *places;
   uint32_t n_outputs;
   uint8_t *present; /* by segment */
@@ -88,35 +87,8 @@ static neap_status place_outputs(neap_update *u, neap_error *err) {
   uint32_t k = 0;
   u->places[k++].place = NEAP_PLACE_KEEP;
   for (uint32_t i = 0; i < u->n_aux; i++) u->places[k++].place = NEAP_PLACE_EXTERNAL;
-  for (uint32_t i = 0; i < u->n_writes; i++) u->places[k++].place = NEAP_PLACE_KEEP;
   for (uint32_t i = 0; i < u->n_segments; i++)
     if (u->present[i]) u->places[k++] = (neap_output_spec){NEAP_PLACE_GRAD, u->optimizer->segments[i].offset};
-  return NEAP_OK;
-}
-
-static neap_status check_write(const neap_graph *g, neap_id value, neap_id target, neap_error *err) {
-  if (target == NEAP_NONE || g->values[target].kind != NEAP_VALUE_CAPTURE)
-    return neap__fail(err, NEAP_INVALID,
-                      "an extra write goes to something that is not a tensor made outside the trace");
-  const neap_desc *a = neap__desc_of(g, value), *b = neap__desc_of(g, target);
-  char x[96], y[96];
-  if (a->dtype != b->dtype || !neap__shape_equal(&a->shape, &b->shape))
-    return neap__fail(err, NEAP_SHAPE, "an extra write of %s %s goes to a tensor of %s %s", neap__dtype_name(a->dtype),
-                      neap__shape_text(&a->shape, x, sizeof x), neap__dtype_name(b->dtype),
-                      neap__shape_text(&b->shape, y, sizeof y));
-  return NEAP_OK;
-}
-
-static neap_status add_writes(neap_update *u, const neap_update_spec *spec, neap_error *err) {
-  u->n_writes = spec->n_writes;
-  u->write_targets = neap__calloc(&u->ctx->host, spec->n_writes + 1, sizeof *u->write_targets);
-  if (!u->write_targets) return nomem(err);
-  for (uint32_t i = 0; i < spec->n_writes; i++) {
-    neap_status s = check_write(u->graph, spec->write_values[i], spec->write_targets[i], err);
-    if (s != NEAP_OK) return s;
-    u->write_targets[i] = spec->write_targets[i];
-    neap__graph_output(u->graph, spec->write_values[i]);
-  }
   return NEAP_OK;
 }
 
@@ -132,8 +104,7 @@ static neap_status fill(neap_update *u, const neap_update_spec *spec, neap_error
   u->input_batch = neap__calloc(&u->ctx->host, u->n_inputs + 1, sizeof *u->input_batch);
   if (!u->present || !u->input_batch) return nomem(err);
   for (uint32_t i = 0; i < u->n_inputs; i++) u->input_batch[i] = spec->input_batch ? spec->input_batch[i] : -1;
-  neap_status s = add_writes(u, spec, err);
-  if (s == NEAP_OK) s = differentiate(u, err);
+  neap_status s = differentiate(u, err);
   if (s == NEAP_OK) s = place_outputs(u, err);
   if (s == NEAP_OK) s = neap__optimizer_pass_create(u->optimizer, u->present, &u->pass, err);
   if (s == NEAP_OK) u->commit_seconds = neap__optimizer_pass_seconds(u->pass);
@@ -168,7 +139,6 @@ void neap__update_destroy(neap_update *u) {
   neap__optimizer_pass_destroy(u->pass);
   neap__free(h, u->present, u->n_segments + 1u);
   neap__free(h, u->input_batch, (u->n_inputs + 1u) * sizeof *u->input_batch);
-  neap__free(h, u->write_targets, (u->n_writes + 1u) * sizeof *u->write_targets);
   neap__free(h, u->places, u->n_outputs * sizeof *u->places);
   neap__graph_drop(u->graph);
   neap__free(h, u, sizeof *u);
@@ -268,18 +238,6 @@ static double read_loss(neap_update *u, neap_error *err, neap_status *s) {
   return d->dtype == NEAP_F64 ? v.d : (double)v.f;
 }
 
-static neap_status extra_writes(neap_update *u, neap_error *err) {
-  neap_backend *b = u->ctx->backend;
-  for (uint32_t i = 0; i < u->n_writes; i++) {
-    const neap_value *target = &u->graph->values[u->write_targets[i]];
-    void *to = neap__tensor_data(&u->graph->captures[target->index]);
-    neap_status s = b->vt->copy(b, to, neap__run_output(&u->run, 1 + u->n_aux + i), neap__desc_bytes(&target->desc),
-                                NEAP_COPY_WITHIN, err);
-    if (s != NEAP_OK) return s;
-  }
-  return NEAP_OK;
-}
-
 /* Everything that can go wrong with the data has been looked at before the first byte changes. */
 static neap_status commit(neap_update *u, neap_error *err) {
   neap_status s;
@@ -290,7 +248,7 @@ static neap_status commit(neap_update *u, neap_error *err) {
     scale = neap__clip_scale(norm, u->clip_norm);
   }
   if (s == NEAP_OK) s = neap__optimizer_pass_apply(u->pass, grads, scale, u->clip_value, err);
-  if (s == NEAP_OK) s = extra_writes(u, err);
+  if (s == NEAP_OK) s = neap__run_commit(&u->run, err);
   if (s != NEAP_OK) return s;
   u->loss = loss;
   u->grad_norm = norm;

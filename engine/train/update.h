@@ -8,15 +8,13 @@
 
 /* A traced loss: what stays the same over all plans of one signature. */
 typedef struct neap_update_spec {
-  neap_graph *graph;          /* retained; outputs: loss (0-d float), aux...; gradients are appended to it */
+  neap_graph *graph;          /* retained; outputs: loss (0-d float), aux...; gradients are appended to it. Its
+                                 writes are part of the commit */
   neap_optimizer *optimizer;  /* must outlive the update */
   const int32_t *input_batch; /* as in neap_program_spec */
   int64_t batch, grain;
-  double clip_norm;            /* 0: no clipping */
-  double clip_value;           /* after that, of each element; 0: none */
-  const neap_id *write_values; /* extra writes at commit: the value, and the captured tensor it goes to */
-  const neap_id *write_targets;
-  uint32_t n_writes;
+  double clip_norm;  /* 0: no clipping */
+  double clip_value; /* after that, of each element; 0: none */
 } neap_update_spec;
 
 typedef struct neap_update neap_update;

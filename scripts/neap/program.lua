@@ -17,6 +17,7 @@ local function entry_of(self, ...)
   local entry = trace.find(self.entries, "program", ...)
   if entry then return entry end
   entry = trace.trace(self.fn, "neap.compile", ...)
+  if self.pure then entry.graph:pure(self.pure) end
   entry.program = core.program(entry.graph)
   return trace.add(self.entries, entry, self.cache)
 end
@@ -57,6 +58,9 @@ end
 --- and the tensors and modules that it used, in such variables, in tables there (two levels deep) and in globals.
 --- A module whose fields, modes or frozen parameters changed is traced anew. Not noticed are numbers and functions
 --- that fn reads from tables or globals, tensors that lie deeper, and what metamethods compute: pass those as inputs.
+---
+--- What it assigns to tensors (neap.assign, buffers of modules) is written when a call has computed all else: a call
+--- that fails has written nothing.
 ---@param fn function|neap.Module of tensors and numbers
 ---@param options? {cache: integer} how many signatures are kept; the least recently used goes (default {cache = 8})
 ---@return neap.Program
@@ -66,6 +70,16 @@ function M.compile(fn, options)
   end
   local o = check.options("neap.compile", options, {cache = {kind = "integer", min = 1, default = KEPT}})
   return setmetatable({fn = fn, entries = {}, cache = o.cache}, Program)
+end
+
+--- A program that may write to no tensor; `who` is named when it would.
+---@param who string
+---@param fn function
+---@return neap.Program
+function M.pure(who, fn)
+  local program = M.compile(fn)
+  program.pure = who
+  return program
 end
 
 --- The list of gradients by their keys. `holes`: the length of their list, where keys are positions.
@@ -98,6 +112,19 @@ local function nested(fn, targets, ...)
   return keyed(keys, holes, core.derivatives(inputs[1], by, table.unpack(results, 1, results.n)))
 end
 
+--- The batch of inputs: their first dimension, if all that have dimensions agree in it; else nil. Sums over it are
+--- taken in the order in which an update takes them.
+local function batch_of(...)
+  local dims, size = {}, nil
+  for i = 1, select("#", ...) do
+    local v = select(i, ...)
+    local n = check.is_tensor(v) and v.shape[1]
+    if n and size and n ~= size then return nil end
+    dims[i], size = n and 1 or false, n or size
+  end
+  return size and dims
+end
+
 --- A function that computes fn's first result and its gradients.
 ---@param fn function
 ---@package
@@ -117,7 +144,8 @@ function M.gradients(fn, what, targets)
       entry = trace.trace(fn, what, ...)
       local wanted, keys, holes = targets(...)
       entry.graph:differentiate(wanted)
-      entry.keys, entry.holes, entry.program = keys, holes, core.program(entry.graph)
+      entry.keys, entry.holes = keys, holes
+      entry.program = core.program(entry.graph, {batch_dims = batch_of(...)})
       trace.add(entries, entry, KEPT)
     end
     return split(entry, entry.program(...))

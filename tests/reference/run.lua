@@ -173,26 +173,60 @@ local function check_losses(losses, wanted)
   end
 end
 
-local function run_training(case)
+local function model_of(case)
   local a = case.attributes
   local ok, build = pcall(require, "models." .. a.model)
   if not ok then error(("there is no model %q"):format(a.model), 0) end
   local model = build(json.decode(a.config))
   model:load_state(without_attributes(case.params), {strict = true})
-  local loss = loss_of(a.loss)
-  local update = neap.update {
-    loss = function(x, y) return loss(model(x), y) end, optimizer = optimizer_of(a.optimizer, model),
-  }
+  return model, loss_of(a.loss), optimizer_of(a.optimizer, model)
+end
+
+--- The losses of the run, a step for each batch.
+local function train(case, step)
   local losses = {}
   for i = 1, case.x.shape[1] do
-    losses[i] = update(case.x:select(1, i):clone(), case.y:select(1, i):clone())
+    losses[i] = step(case.x:select(1, i):clone(), case.y:select(1, i):clone())
   end
+  return losses
+end
+
+local function train_by_update(case)
+  local model, loss, optimizer = model_of(case)
+  local update = neap.update {loss = function(x, y) return loss(model(x), y) end, optimizer = optimizer}
+  return model, train(case, update)
+end
+
+--- The same as a loop of one's own, which has the same bits.
+local function train_by_hand(case)
+  local model, loss, optimizer = model_of(case)
+  local run = neap.nn.value_and_grad(model, function(x, y) return loss(model(x), y) end)
+  return model, train(case, function(x, y)
+    local value, grads = run(x, y)
+    optimizer:step(grads)
+    return value:item()
+  end)
+end
+
+local function check_same_bits(losses, state, case)
+  local model, same = train_by_hand(case)
+  for i, v in ipairs(losses) do
+    if same[i] ~= v then error(("by hand the loss of step %d is %.9g, not %.9g"):format(i, same[i], v), 0) end
+  end
+  for path, t in pairs(model:state()) do
+    if t:tobytes() ~= state[path]:tobytes() then error(("by hand %q has other bits"):format(path), 0) end
+  end
+end
+
+local function run_training(case)
+  local model, losses = train_by_update(case)
   check_losses(losses, case.loss_values)
   local state = model:state()
   for path, wanted in pairs(without_attributes(case.final)) do
     if not state[path] then error(("the model has no %q"):format(path), 0) end
     compare("final/" .. path, state[path], wanted, 1e-4, 1e-3)
   end
+  check_same_bits(losses, state, case)
 end
 
 -- All --------------------------------------------------------------------------------------------------

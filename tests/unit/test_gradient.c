@@ -1,4 +1,5 @@
 /* What is differentiated: nodes from a mark on, and ops whose gradient ends. */
+#include "fail_host.h"
 #include "net.h"
 
 #include "op/build.h"
@@ -79,10 +80,40 @@ static void nodes_before_the_mark_are_constant(void **state) {
   neap__context_destroy(c);
 }
 
+/* Builds a function and its second derivative; what was refused is told, and nothing is given. */
+static void a_refused_allocation_is_told(void **state) {
+  (void)state;
+  fail_host h;
+  uint64_t refused = 0;
+  neap_status st = NEAP_NOMEM;
+  for (uint64_t n = 1; st != NEAP_OK; n++) {
+    neap_id x = NEAP_NONE, once = 0, twice = 0;
+    const neap_desc d = {.dtype = NEAP_F64};
+    fail_host_init(&h);
+    h.until = n;
+    neap_graph *g = neap__graph_create(&h.host);
+    if (g) {
+      x = neap__graph_input(g, &d);
+      neap_id y = x;
+      for (int i = 0; i < 40; i++) y = neap__build1(g, &neap__op_tanh, y);
+      const uint32_t mark = g->n_nodes - 20;
+      neap__gradient(g, y, NEAP_NONE, &x, 1, &once);
+      neap__gradient_since(g, mark, once, NEAP_NONE, &x, 1, &twice);
+      st = g->error.status;
+      if (st != NEAP_OK) assert_int_equal(twice, NEAP_NONE);
+    }
+    refused += st == NEAP_NOMEM;
+    neap__graph_drop(g);
+    assert_int_equal(h.blocks, 0);
+  }
+  assert_true(refused > 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_op_without_a_second_gradient_is_named),
       cmocka_unit_test(nodes_before_the_mark_are_constant),
+      cmocka_unit_test(a_refused_allocation_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

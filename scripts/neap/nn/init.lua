@@ -70,8 +70,8 @@ M.Sequential = module.module("Sequential", {
 }, true)
 
 --- A function that computes fn's value and the gradients of the module's parameters, traced as `neap.compile` says.
---- With `optimizer:step(gradients)` it makes a training loop of small parts; `neap.update` does the same as one
---- transaction.
+--- With `optimizer:step(gradients)` it makes a training loop of small parts; `neap.update` does the same, to the same
+--- bits, as one transaction. Inside of what is traced it is as `neap.value_and_grad`.
 ---@param m neap.Module
 ---@param fn fun(...): neap.Tensor, ... returns the value to differentiate, one number, then others
 ---@return fun(...): neap.Tensor, table<string, neap.Tensor>, ... # which gives the value, gradients by path (not of

@@ -437,7 +437,8 @@ function M.parameter(options)
 end
 
 --- State to assign to a field of a module: it is saved but not trained. Assigning a tensor to the field later writes
---- to it; inside an update the write happens at commit.
+--- to it; in what is compiled, differentiated or trained the write happens when a call has run to its end, and of an
+--- update when it commits.
 ---@param tensor neap.Tensor
 ---@return any # what to assign; the field then reads as the tensor
 function M.buffer(tensor)

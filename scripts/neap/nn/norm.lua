@@ -42,7 +42,7 @@ local batch_norm_options = {
   track_running_stats = {kind = "boolean", default = true},
 }
 
---- The running statistics move towards the batch's: at once, or in an update when it commits.
+--- The running statistics move towards the batch's: at once, or when what they are part of has run.
 local function track(self, x)
   local m = self.momentum
   self.running_mean = self.running_mean * (1 - m) + core.batch_mean(x) * m

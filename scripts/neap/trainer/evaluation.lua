@@ -18,13 +18,13 @@ local function make_program(trainer, with_pred)
   local model, loss, step = trainer.model, trainer.user_loss, trainer.user_step
   if step then
     local names = trainer.names
-    return program.compile(function(...)
+    return program.pure("trainer:evaluate", function(...)
       local batch = {}
       for i, name in ipairs(names) do batch[name] = (select(i, ...)) end
       return (step(model, batch))
     end)
   end
-  return program.compile(function(x, y)
+  return program.pure("trainer:evaluate", function(x, y)
     local pred = model(x)
     local results = {loss(pred, y)}
     if with_pred then results[2] = pred end
