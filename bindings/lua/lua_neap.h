@@ -188,8 +188,8 @@ typedef struct neap_lua_call {
 void neap__call_parse(lua_State *L, neap_lua_call *c);
 /* Dtypes of the numbers, from the tensors beside them. */
 void neap__call_promote(lua_State *L, neap_lua_call *c);
-/* Pushes the op's results: of a node of the trace, or computed at once. */
-void neap__call_apply(lua_State *L, neap_lua *s, neap_lua_call *c);
+/* Pushes the op's results: of a node of the trace, or computed at once. Returns how many. */
+uint32_t neap__call_apply(lua_State *L, neap_lua *s, neap_lua_call *c);
 /* The same for ops that the binding itself uses. `in` are stack indices of tensors. */
 void neap__apply(lua_State *L, neap_lua *s, const neap_op *op, const int *in, uint32_t n, const neap_opt *opt);
 

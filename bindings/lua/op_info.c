@@ -130,19 +130,19 @@ static const char *args_of(const neap_op *op) {
 /* A composite may still have none: its parts decide. */
 static const char *gradient_of(const neap_op *op) {
   if (op->nondiff) return "none";
-  if (op->expand) return "parts";
+  if (neap__is_composite(op)) return "parts";
   return op->grad ? "yes" : "no";
 }
 
 /* Where the rule needs the shapes to answer, "shape". */
 static const char *batch_of(const neap_op *op) {
-  if (op->expand) return "parts";
+  if (neap__is_composite(op)) return "parts";
   if (op->rule == NEAP_BATCH_MIX) return "mix";
   return op->rule == NEAP_BATCH_ELEMENTWISE ? "samples" : "shape";
 }
 
 static const char *precision_of(const neap_op *op) {
-  if (op->expand) return "parts";
+  if (neap__is_composite(op)) return "parts";
   return op->precision == NEAP_PREC_CAST ? "cast" : op->precision == NEAP_PREC_KEEP ? "keep" : "follow";
 }
 
@@ -167,7 +167,7 @@ static void push_record(lua_State *L, const neap_op *op) {
   set_integer(L, "results", op->results ? op->results : 1);
   set_flag(L, "method", op->max_in > 0);
   set_flag(L, "random", op->random);
-  set_flag(L, "composite", op->expand != NULL);
+  set_flag(L, "composite", neap__is_composite(op));
   set_string(L, "gradient", gradient_of(op));
   set_string(L, "batch", batch_of(op));
   set_string(L, "precision", precision_of(op));

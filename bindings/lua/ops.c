@@ -27,17 +27,33 @@ static const neap_lua_tensor *alias_of(const neap_graph *g, const neap_lua_call 
   return NULL;
 }
 
-static neap_id build(neap_graph *g, const neap_lua_call *c) {
+static uint32_t results_of(const neap_op *op) {
+  uint32_t n = op->results ? op->results : 1;
+  return n > NEAP_MAX_OUT ? NEAP_MAX_OUT : n;
+}
+
+/* Builds the call; *n is how many results there are this time, and before how many there may be. */
+static bool build_results(neap_graph *g, const neap_lua_call *c, const neap_id *in, neap_id *out, uint32_t *n) {
+  const uint32_t most = *n;
+  bool ok = neap__build_n(g, c->op, in, c->n_in, c->opt, out);
+  for (*n = 0; ok && *n < most && out[*n] != NEAP_NONE;) ++*n;
+  return ok;
+}
+
+static bool build(neap_graph *g, const neap_lua_call *c, neap_id *out, uint32_t *n) {
   neap_id few[NEAP_FEW_INPUTS] = {0}, *in = few;
   if (c->n_in > NEAP_FEW_INPUTS) in = neap__zone_alloc(&g->zone, c->n_in * sizeof *in);
-  if (!in) return neap__graph_fail(g, c->op, NEAP_NOMEM, "the host allocator refused memory for %u inputs", c->n_in);
+  if (!in) {
+    neap__graph_fail(g, c->op, NEAP_NOMEM, "the host allocator refused memory for %u inputs", c->n_in);
+    return false;
+  }
   for (uint32_t i = 0; i < c->n_in; i++) {
     const neap_lua_arg *a = &c->in[i];
     neap_desc d = {.dtype = NEAP_F32};
     if (a->t) d = neap__tensor_desc(&a->t->t);
     in[i] = a->t ? neap__graph_input(g, &d) : neap__graph_const(g, a->dtype, a->number);
   }
-  return neap__build(g, c->op, in, c->n_in, c->opt);
+  return build_results(g, c, in, out, n);
 }
 
 static neap_status run(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_call *c, neap_lua_tensor *const *out,
@@ -55,13 +71,6 @@ static neap_status run(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_
   return NEAP_CALL(s, L, neap__program_run(program, in, data, err));
 }
 
-static uint32_t results_of(const neap_op *op) { return op->results ? op->results : 1; }
-
-/* The i-th result of an op, of which v is the first. */
-static neap_id result_at(const neap_graph *g, neap_id v, uint32_t i) {
-  return i ? g->nodes[g->values[v].node]->out[i] : v;
-}
-
 static neap_status make_result(neap_lua *s, lua_State *L, neap_graph *g, neap_id v, neap_lua_tensor *out,
                                neap_error *err) {
   neap_status st = NEAP_CALL(s, L, neap__context_tensor(s->ctx, neap__desc_of(g, v), NEAP_OWNER_TENSORS, &out->t, err));
@@ -70,23 +79,23 @@ static neap_status make_result(neap_lua *s, lua_State *L, neap_graph *g, neap_id
   return g->error.status == NEAP_OK ? NEAP_OK : (*err = g->error, err->status);
 }
 
-/* The outputs are made before the program is looked up: making them may free cached ones. */
+/* The outputs are made before the program is looked up: making them may free cached ones. *n: as of build_results. */
 static neap_status compute(neap_lua *s, lua_State *L, neap_graph *g, const neap_lua_call *c, neap_lua_tensor **out,
-                           uint32_t n, neap_error *err) {
-  neap_id v = build(g, c);
-  if (g->error.status != NEAP_OK) return *err = g->error, err->status;
-  neap_desc d = *neap__desc_of(g, v);
-  const neap_lua_tensor *alias = alias_of(g, c, v);
+                           uint32_t *n, neap_error *err) {
+  neap_id v[NEAP_MAX_OUT];
+  if (!build(g, c, v, n)) return *err = g->error, err->status;
+  neap_desc d = *neap__desc_of(g, v[0]);
+  const neap_lua_tensor *alias = *n == 1 ? alias_of(g, c, v[0]) : NULL;
   if (alias && alias->t.dtype == d.dtype) {
     make_dense(&out[0]->t, &d, neap__storage_retain(alias->t.storage), alias->t.offset);
     out[0]->view = true;
     return NEAP_OK;
   }
-  for (uint32_t i = 0; i < n; i++) {
-    neap_status st = make_result(s, L, g, result_at(g, v, i), out[i], err);
+  for (uint32_t i = 0; i < *n; i++) {
+    neap_status st = make_result(s, L, g, v[i], out[i], err);
     if (st != NEAP_OK) return st;
   }
-  return run(s, L, g, c, out, n, err);
+  return run(s, L, g, c, out, *n, err);
 }
 
 /* narrow and select on the outermost dimension are views; where they cannot be, the op itself tells why. */
@@ -121,30 +130,35 @@ static void check_open(lua_State *L, const neap_lua_call *c) {
     if (c->in[i].t) neap__tensor_usable(L, c->in[i].t, c->name);
 }
 
-static void apply_now(lua_State *L, neap_lua *s, neap_lua_call *c) {
+static uint32_t apply_now(lua_State *L, neap_lua *s, neap_lua_call *c) {
   neap_error err;
   neap__lua_ready(L, s);
-  if ((c->op == &neap__op_narrow || c->op == &neap__op_select) && push_slice(L, s, c)) return;
+  if ((c->op == &neap__op_narrow || c->op == &neap__op_select) && push_slice(L, s, c)) return 1;
   /* The result's size is not known yet; most are as large as the largest input. */
   neap__lua_grew(L, s, input_bytes(c));
-  const uint32_t n = results_of(c->op);
+  const uint32_t most = results_of(c->op);
+  uint32_t n = most;
   neap_lua_tensor *out[NEAP_MAX_OUT] = {NULL};
-  for (uint32_t i = 0; i < n; i++) out[i] = neap__push_tensor(L, s);
+  for (uint32_t i = 0; i < most; i++) out[i] = neap__push_tensor(L, s);
   check_open(L, c);
   neap_graph *g = neap__graph_create(&s->ctx->host);
-  neap_status st = g ? compute(s, L, g, c, out, n, &err)
+  neap_status st = g ? compute(s, L, g, c, out, &n, &err)
                      : neap__fail(&err, NEAP_NOMEM, "the host allocator refused memory for a graph");
   neap__graph_drop(g);
-  if (st == NEAP_OK) return;
+  if (st == NEAP_OK) {
+    lua_pop(L, (int)(most - n));
+    return n;
+  }
   if (!err.op[0]) snprintf(err.op, sizeof err.op, "%s", c->name);
   neap__raise(L, &err);
 }
 
 /* --- in a trace -------------------------------------------------------------------------------------- */
 
-static void apply_traced(lua_State *L, neap_lua *s, neap_lua_call *c) {
+static uint32_t apply_traced(lua_State *L, neap_lua *s, neap_lua_call *c) {
   neap_graph *g = s->trace->g;
-  neap_id few[NEAP_FEW_INPUTS] = {0}, *in = few;
+  neap_id few[NEAP_FEW_INPUTS] = {0}, *in = few, out[NEAP_MAX_OUT];
+  uint32_t n = results_of(c->op);
   neap__trace_here(L, s);
   if (c->n_in > NEAP_FEW_INPUTS) in = lua_newuserdatauv(L, c->n_in * sizeof *in, 0);
   for (uint32_t i = 0; i < c->n_in; i++) {
@@ -154,16 +168,14 @@ static void apply_traced(lua_State *L, neap_lua *s, neap_lua_call *c) {
     else
       in[i] = a->t->trace ? a->t->id : neap__graph_capture(g, &a->t->t);
   }
-  neap_id v = neap__build(g, c->op, in, c->n_in, c->opt);
+  build_results(g, c, in, out, &n);
   neap__trace_ok(L, s);
-  for (uint32_t i = 0; i < results_of(c->op); i++) neap__push_symbol(L, s, result_at(g, v, i));
+  for (uint32_t i = 0; i < n; i++) neap__push_symbol(L, s, out[i]);
+  return n;
 }
 
-void neap__call_apply(lua_State *L, neap_lua *s, neap_lua_call *c) {
-  if (s->trace)
-    apply_traced(L, s, c);
-  else
-    apply_now(L, s, c);
+uint32_t neap__call_apply(lua_State *L, neap_lua *s, neap_lua_call *c) {
+  return s->trace ? apply_traced(L, s, c) : apply_now(L, s, c);
 }
 
 void neap__apply(lua_State *L, neap_lua *s, const neap_op *op, const int *in, uint32_t n, const neap_opt *opt) {
@@ -183,8 +195,7 @@ static int call_op(lua_State *L) {
   c.op = lua_touserdata(L, lua_upvalueindex(1));
   c.name = c.op->name;
   neap__call_parse(L, &c);
-  neap__call_apply(L, s, &c);
-  return (int)results_of(c.op);
+  return (int)neap__call_apply(L, s, &c);
 }
 
 static void push_op(lua_State *L, const neap_op *op) {
@@ -193,9 +204,15 @@ static void push_op(lua_State *L, const neap_op *op) {
 }
 
 /* -t is called with t twice. */
-static int call_minus(lua_State *L) {
+static int call_unary(lua_State *L) {
   lua_settop(L, 1);
   return call_op(L);
+}
+
+static void push_unary(lua_State *L, int meta, const char *event, const neap_op *op) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)op);
+  lua_pushcclosure(L, call_unary, 1);
+  lua_setfield(L, meta, event);
 }
 
 static void set_operators(lua_State *L, int meta) {
@@ -211,9 +228,7 @@ static void set_operators(lua_State *L, int meta) {
     push_op(L, binary[i].op);
     lua_setfield(L, meta, binary[i].event);
   }
-  lua_pushlightuserdata(L, (void *)(uintptr_t)&neap__op_neg);
-  lua_pushcclosure(L, call_minus, 1);
-  lua_setfield(L, meta, "__unm");
+  push_unary(L, meta, "__unm", &neap__op_neg);
 }
 
 /* Stack: the core table on top; the metatable of tensors lies under the table of methods. */

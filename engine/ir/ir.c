@@ -250,10 +250,13 @@ bool neap__build_n(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t
   neap_error err = {0};
   neap_status s = neap__opts_complete(op, opts, opt, &err);
   if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message), false;
-  if (!op->expand) return build_node(g, op, in, n_in, opt, out);
+  if (!neap__is_composite(op)) return build_node(g, op, in, n_in, opt, out);
   const char *outer = g->called;
   if (!outer) g->called = op->name;
-  out[0] = op->expand(g, op, in, n_in, opt);
+  if (op->expand)
+    out[0] = op->expand(g, op, in, n_in, opt);
+  else
+    op->expand_all(g, op, in, n_in, opt, out);
   g->called = outer;
   /* What failed inside a composite is told in the terms the caller used. */
   if (out[0] == NEAP_NONE && g->error.status != NEAP_OK) {

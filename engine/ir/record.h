@@ -136,6 +136,10 @@ struct neap_op {
 
   /* A composite is built of other ops and is never a node. */
   neap_id (*expand)(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt);
+  /* The same for several results: sets out[0..n_out-1], NEAP_NONE at first. What stays so at the end is no result this
+   * time. None is an input itself. */
+  void (*expand_all)(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt,
+                     neap_id *out);
 
   neap_status (*infer)(neap_infer *x);
   /* gout[o]: gradient of output o or NEAP_NONE; sets gin[i] for inputs where need bit i is set (others are
@@ -152,7 +156,8 @@ struct neap_op {
   void (*cost)(const neap_sig *s, double *flops, double *bytes);
 
   /* Conformance cases: "f32[2,3] f32[3]; dim=-1; keepdim=true"; dims as in Lua, NULL ends. Input words:
-   * dtype, shape in brackets, then optionally :positive, :distinct, :below=N (integers in [0, N)). */
+   * dtype, shape in brackets, then optionally :positive, :distinct, :unit (floats between -0.8 and 0.8), :above=N
+   * (floats), :below=N (integers in [0, N), with :positive from 1 on). */
   const char *const *samples;
   /* Sentences for help and the reference pages: what it computes with its source, where it has no gradient. */
   const char *doc;
@@ -164,6 +169,7 @@ struct neap_op {
   const char *args;
 };
 
+static inline bool neap__is_composite(const neap_op *op) { return op->expand || op->expand_all; }
 static inline bool neap__shape_only(const neap_op *op, uint32_t i) { return i < 8 && (op->shape_only >> i & 1); }
 
 /* Fills opt[] with defaults; `given` may be NULL. Refuses missing required ones and values out of range. */

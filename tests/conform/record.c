@@ -89,7 +89,8 @@ static void check_rules(const cf_case *c) {
   const neap_op *op = c->op;
   if (op->n_out < 1 || op->n_out > NEAP_MAX_OUT) cf_complain(c, "has %d outputs", op->n_out);
   if (op->min_in > op->max_in) cf_complain(c, "takes %d to %d inputs", op->min_in, op->max_in);
-  if (op->expand) {
+  if (op->expand && op->expand_all) cf_complain(c, "is expanded in two ways");
+  if (neap__is_composite(op)) {
     if (op->infer || op->grad || op->unfused || op->batch) cf_complain(c, "is a composite: its parts have the rules");
     return;
   }
