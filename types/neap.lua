@@ -24,7 +24,7 @@ local neap = {}
 -- Tensors ----------------------------------------------------------------------------------------------
 
 --- Dense values in the engine's memory, or, while a function is traced, a symbol that stands for such. Every op is a
---- method too: `x:relu()`, `x:sum(1)`. `+ - * / ^` and unary `-` work element by element and broadcast; comparisons
+--- method too: `x:relu()`, `x:sum(1)`. `+ - * / // % ^` and unary `-` work element by element and broadcast, of integers also `& | ~ << >>`; comparisons
 --- are the methods `eq ne lt le gt ge`, since Lua turns what `<` gives into one boolean.
 ---@class neap.Tensor
 ---@field shape integer[] a new table at each access
@@ -35,7 +35,15 @@ local neap = {}
 ---@operator mul(neap.Tensor|number): neap.Tensor
 ---@operator div(neap.Tensor|number): neap.Tensor
 ---@operator pow(neap.Tensor|number): neap.Tensor
+---@operator mod(neap.Tensor|number): neap.Tensor
+---@operator idiv(neap.Tensor|number): neap.Tensor
+---@operator band(neap.Tensor|integer): neap.Tensor
+---@operator bor(neap.Tensor|integer): neap.Tensor
+---@operator bxor(neap.Tensor|integer): neap.Tensor
+---@operator shl(neap.Tensor|integer): neap.Tensor
+---@operator shr(neap.Tensor|integer): neap.Tensor
 ---@operator unm: neap.Tensor
+---@operator bnot: neap.Tensor
 ---@field [integer] neap.Tensor
 ---@field [table] neap.Tensor
 local Tensor = {}

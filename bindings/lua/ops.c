@@ -223,12 +223,20 @@ static void set_operators(lua_State *L, int meta) {
                 {"__sub", &neap__op_sub},
                 {"__mul", &neap__op_mul},
                 {"__div", &neap__op_div},
-                {"__pow", &neap__op_pow}};
+                {"__pow", &neap__op_pow},
+                {"__mod", &neap__op_remainder},
+                {"__idiv", &neap__op_floor_divide},
+                {"__band", &neap__op_bitwise_and},
+                {"__bor", &neap__op_bitwise_or},
+                {"__bxor", &neap__op_bitwise_xor},
+                {"__shl", &neap__op_bitwise_left_shift},
+                {"__shr", &neap__op_bitwise_right_shift}};
   for (size_t i = 0; i < sizeof binary / sizeof binary[0]; i++) {
     push_op(L, binary[i].op);
     lua_setfield(L, meta, binary[i].event);
   }
   push_unary(L, meta, "__unm", &neap__op_neg);
+  push_unary(L, meta, "__bnot", &neap__op_bitwise_not);
 }
 
 /* Stack: the core table on top; the metatable of tensors lies under the table of methods. */

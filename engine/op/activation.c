@@ -1,24 +1,14 @@
 /* Activations made of other ops. */
 #include "op/build.h"
 
-static neap_id with_number(neap_graph *g, const neap_op *op, neap_id x, double number) {
-  return neap__build2(g, op, x, neap__const_like(g, x, number));
-}
-
-/* Integers become fp32 first, so that the option is not cut to a whole number. */
-static neap_id as_float(neap_graph *g, neap_id x) {
-  neap_dtype t = neap__desc_at(g, x).dtype;
-  return neap__cast(g, x, neap__dtype_is_float(t) ? t : NEAP_F32);
-}
-
 static neap_id leaky_relu(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)op, (void)n_in;
-  return with_number(g, &neap__op_leaky, as_float(g, in[0]), opt[0].v.f);
+  return neap__with_number(g, &neap__op_leaky, neap__as_float(g, in[0]), opt[0].v.f);
 }
 
 static neap_id elu(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)op, (void)n_in;
-  return with_number(g, &neap__op_elu_of, as_float(g, in[0]), opt[0].v.f);
+  return neap__with_number(g, &neap__op_elu_of, neap__as_float(g, in[0]), opt[0].v.f);
 }
 
 static neap_id hardtanh(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
@@ -26,14 +16,33 @@ static neap_id hardtanh(neap_graph *g, const neap_op *op, const neap_id *in, uin
   if (opt[0].v.f > opt[1].v.f)
     return neap__graph_fail(g, op, NEAP_RANGE, "`min_val` is %g, expected at most `max_val`, which is %g", opt[0].v.f,
                             opt[1].v.f);
-  neap_id low = with_number(g, &neap__op_clamp_min, as_float(g, in[0]), opt[0].v.f);
-  return with_number(g, &neap__op_clamp_max, low, opt[1].v.f);
+  neap_id low = neap__with_number(g, &neap__op_clamp_min, neap__as_float(g, in[0]), opt[0].v.f);
+  return neap__with_number(g, &neap__op_clamp_max, low, opt[1].v.f);
+}
+
+static neap_id relu6(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)op, (void)n_in, (void)opt;
+  neap_id low = neap__with_number(g, &neap__op_clamp_min, neap__as_float(g, in[0]), 0);
+  return neap__with_number(g, &neap__op_clamp_max, low, 6);
+}
+
+/* softplus(beta x) / beta; beyond the threshold the slope is 1 to the last digit, and exp would overflow. */
+static neap_id softplus(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  const double beta = opt[0].v.f, threshold = opt[1].v.f;
+  if (beta == 0) return neap__graph_fail(g, op, NEAP_RANGE, "`beta` is 0, expected another number");
+  neap_id x = neap__as_float(g, in[0]), t = beta == 1 ? x : neap__scale(g, x, beta);
+  neap_id y = neap__build1(g, &neap__op_softplus_unit, t);
+  if (beta != 1) y = neap__build2(g, &neap__op_div, y, neap__const_like(g, y, beta));
+  if (threshold == 20) return y;
+  return neap__build3(g, &neap__op_where, neap__with_number(g, &neap__op_gt, t, threshold), x, y);
 }
 
 static neap_id mish(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)op, (void)n_in, (void)opt;
-  neap_id x = as_float(g, in[0]);
-  return neap__build2(g, &neap__op_mul, x, neap__build1(g, &neap__op_tanh, neap__build1(g, &neap__op_softplus, x)));
+  neap_id x = neap__as_float(g, in[0]);
+  return neap__build2(g, &neap__op_mul, x,
+                      neap__build1(g, &neap__op_tanh, neap__build1(g, &neap__op_softplus_unit, x)));
 }
 
 static neap_id gelu(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
@@ -52,6 +61,8 @@ static const char *const leaky_samples[] = {"f32[2,3]", "f32[5]; negative_slope=
 static const char *const elu_samples[] = {"f32[2,3]", "f32[5]; alpha=0.5", "f32[0,3]", "f64[5]", NULL};
 static const char *const hardtanh_samples[] = {"f32[2,3]", "f32[5]; min_val=-0.5; max_val=0.25", "f32[0,3]", "f64[5]",
                                                NULL};
+static const char *const softplus_samples[] = {"f32[2,3]", "f32[5]; beta=2", "f32[5]; beta=0.5; threshold=0.75",
+                                               "f32[0,3]", "f64[5]",         NULL};
 static const char *const gelu_samples[] = {"f32[2,3]", "f32[2,3]; approximate=tanh", "f32[0,3]",
                                            "f64[5]",   "f64[5]; approximate=tanh",   NULL};
 static const char *const softmin_samples[] = {"f32[2,5]; dim=-1", "f32[2,3,4]; dim=2", "f32[0,3]; dim=2",
@@ -89,6 +100,28 @@ const neap_op neap__op_hardtanh = {
     .expand = hardtanh,
     .samples = hardtanh_samples,
     .doc = "x cut to `min_val` and `max_val`; no gradient at and beyond them.",
+};
+
+const neap_op neap__op_relu6 = {
+    .name = "relu6",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .expand = relu6,
+    .samples = samples,
+    .doc = "x cut to 0 and 6 (Krizhevsky 2010); no gradient at and beyond them.",
+};
+
+const neap_op neap__op_softplus = {
+    .name = "softplus",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "beta", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true},
+             {.name = "threshold", .type = NEAP_OPT_FLOAT, .def = 20, .has_default = true}},
+    .expand = softplus,
+    .samples = softplus_samples,
+    .doc = "log(1 + exp(`beta` x)) / `beta`, and x where `beta` x is above `threshold`.",
 };
 
 const neap_op neap__op_mish = {

@@ -33,6 +33,41 @@ neap_id neap__cast(neap_graph *g, neap_id v, neap_dtype dtype) {
   return neap__build(g, &neap__op_to, &v, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dtype)});
 }
 
+neap_id neap__as_float(neap_graph *g, neap_id v) {
+  neap_dtype t = neap__desc_at(g, v).dtype;
+  return neap__cast(g, v, neap__dtype_is_float(t) ? t : NEAP_F32);
+}
+
+neap_id neap__with_number(neap_graph *g, const neap_op *op, neap_id v, double number) {
+  return neap__build2(g, op, v, neap__const_like(g, v, number));
+}
+
+neap_id neap__filled(neap_graph *g, neap_id like, const neap_shape *shape, double number) {
+  neap_id one = neap__const_like(g, like, number);
+  return neap__build(g, &neap__op_expand, &one, 1, (neap_opt[NEAP_MAX_OPTS]){neap__opt_list(shape->dim, shape->ndim)});
+}
+
+bool neap__is_floating(neap_graph *g, const neap_op *op, neap_id x) {
+  neap_dtype t = neap__desc_at(g, x).dtype;
+  if (neap__dtype_is_float(t)) return true;
+  neap__graph_fail(g, op, NEAP_DTYPE, "the input is %s, expected a floating-point dtype", neap__dtype_name(t));
+  return false;
+}
+
+bool neap__dims_of(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *given, neap_opt *dims) {
+  neap_error err;
+  *dims = *given;
+  neap_status s = neap__dims_resolve(dims, neap__desc_at(g, x).shape.ndim, &err);
+  if (s != NEAP_OK) neap__graph_fail(g, op, s, "%s", err.message);
+  return s == NEAP_OK;
+}
+
+int64_t neap__count_along(const neap_shape *shape, const neap_opt *dims) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < dims->n; i++) n *= shape->dim[dims->v.list[i]];
+  return n;
+}
+
 neap_id neap__reshape_to(neap_graph *g, neap_id v, const neap_shape *shape) {
   neap_desc d = neap__desc_at(g, v);
   if (neap__shape_equal(&d.shape, shape)) return v;

@@ -16,6 +16,10 @@ neap_shape neap__opt_shape(const neap_opt *opt);
 neap_id neap__const_like(neap_graph *g, neap_id v, double number); /* a constant in v's dtype */
 neap_id neap__scale(neap_graph *g, neap_id v, double number);
 neap_id neap__cast(neap_graph *g, neap_id v, neap_dtype dtype); /* v itself when it has the dtype */
+neap_id neap__as_float(neap_graph *g, neap_id v);               /* integers and bool become fp32 */
+neap_id neap__with_number(neap_graph *g, const neap_op *op, neap_id v,
+                          double number); /* op(v, constant in v's dtype) */
+neap_id neap__filled(neap_graph *g, neap_id like, const neap_shape *shape, double number); /* in the dtype of `like` */
 neap_id neap__reshape_to(neap_graph *g, neap_id v, const neap_shape *shape);
 neap_id neap__insert_dim(neap_graph *g, neap_id v, int32_t dim); /* a dimension of 1 before `dim` */
 neap_id neap__narrow_to(neap_graph *g, neap_id v, int32_t dim, int64_t start, int64_t length);
@@ -26,6 +30,12 @@ neap_id neap__permute_by(neap_graph *g, neap_id v, const int64_t *dims, int32_t 
 neap_id neap__expand_as(neap_graph *g, neap_id v, neap_id like);
 /* The gradient v of a value that was broadcast, summed and cast back to desc `to`. */
 neap_id neap__sum_to(neap_graph *g, neap_id v, const neap_desc *to);
+/* Of composites: false, and the graph has failed in op's name, when x does not float, or the DIM(S) option `given` does
+ * not fit it. dims: as neap__dims_resolve makes them. */
+bool neap__is_floating(neap_graph *g, const neap_op *op, neap_id x);
+bool neap__dims_of(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *given, neap_opt *dims);
+/* How many elements lie along dims. */
+int64_t neap__count_along(const neap_shape *shape, const neap_opt *dims);
 /* The loss of each element, reduced: 0 mean, 1 sum, 2 none (NEAP_REDUCTION). */
 neap_id neap__reduce_loss(neap_graph *g, neap_id v, int64_t reduction);
 #define NEAP_REDUCTION \

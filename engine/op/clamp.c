@@ -11,13 +11,26 @@ static neap_id beside(neap_graph *g, neap_id x, bool whole) {
 
 static bool whole(const neap_opt *o) { return !o->set || (o->v.f == floor(o->v.f) && fabs(o->v.f) < 0x1p53); }
 
+/* A bound is a value, with which x shares the gradient where the two are equal, or a number; or there is none. */
+static neap_id at_least(neap_graph *g, neap_id x, neap_id value, const neap_opt *number) {
+  if (value != NEAP_NONE) return neap__build2(g, &neap__op_maximum, x, value);
+  return number->set ? neap__with_number(g, &neap__op_clamp_min, x, number->v.f) : x;
+}
+
+static neap_id at_most(neap_graph *g, neap_id x, neap_id value, const neap_opt *number) {
+  if (value != NEAP_NONE) return neap__build2(g, &neap__op_minimum, x, value);
+  return number->set ? neap__with_number(g, &neap__op_clamp_max, x, number->v.f) : x;
+}
+
 static neap_id clamp(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
-  (void)n_in;
-  if (!opt[0].set && !opt[1].set) return neap__graph_fail(g, op, NEAP_INVALID, "one of `min` and `max` is needed");
-  neap_id x = beside(g, in[0], whole(&opt[0]) && whole(&opt[1]));
-  if (opt[0].set) x = neap__build2(g, &neap__op_clamp_min, x, neap__const_like(g, x, opt[0].v.f));
-  if (opt[1].set) x = neap__build2(g, &neap__op_clamp_max, x, neap__const_like(g, x, opt[1].v.f));
-  return x;
+  const neap_id low = n_in > 1 ? in[1] : NEAP_NONE, high = n_in > 2 ? in[2] : NEAP_NONE;
+  if (n_in == 1 && !opt[0].set && !opt[1].set)
+    return neap__graph_fail(g, op, NEAP_INVALID, "one of `min` and `max` is needed");
+  if ((low != NEAP_NONE && opt[0].set) || (high != NEAP_NONE && opt[1].set))
+    return neap__graph_fail(g, op, NEAP_INVALID, "`%s` is given as an input and as an option",
+                            low != NEAP_NONE && opt[0].set ? "min" : "max");
+  neap_id x = at_least(g, beside(g, in[0], whole(&opt[0]) && whole(&opt[1])), low, &opt[0]);
+  return at_most(g, x, high, &opt[1]);
 }
 
 static neap_id masked_fill(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
@@ -48,7 +61,7 @@ static neap_id lerp(neap_graph *g, const neap_op *op, const neap_id *in, uint32_
     double w = opt[0].v.f;
     return fabs(w) < 0.5 ? ADD(a, neap__scale(g, difference, w)) : SUB(b, neap__scale(g, difference, 1 - w));
   }
-  neap_id w = in[2], one = neap__const_like(g, w, 1);
+  neap_id w = neap__as_float(g, in[2]), one = neap__const_like(g, w, 1); /* bytes would have no 1 - w */
   neap_id near_a = neap__build2(g, &neap__op_lt, neap__build1(g, &neap__op_abs, w), neap__const_like(g, w, 0.5));
   return neap__build3(g, &neap__op_where, near_a, ADD(a, MUL(w, difference)), SUB(b, MUL(difference, SUB(one, w))));
 }
@@ -58,6 +71,9 @@ static const char *const clamp_samples[] = {"f32[2,3]; min=-0.5; max=0.5",
                                             "f64[5]; max=0.25",
                                             "f32[0,3]; min=0",
                                             "i64[6]:below=9; min=2; max=5",
+                                            "f32[2,3] f32[3]; max=1",
+                                            "f32[2,3] f32[2,1] f32[2,3]:positive",
+                                            "f64[5] f64[]",
                                             NULL};
 static const char *const fill_samples[] = {"f32[2,3] bool[2,3]; value=7",        "f32[2,3] bool[3]; value=-1",
                                            "f64[5] bool[5]; value=0.5",          "f32[0] bool[0]; value=1",
@@ -69,12 +85,13 @@ static const char *const lerp_samples[] = {"f32[2,3] f32[2,3]; weight=0.25", "f3
 const neap_op neap__op_clamp = {
     .name = "clamp",
     .min_in = 1,
-    .max_in = 1,
+    .max_in = 3,
     .n_out = 1,
     .opts = {{.name = "min", .type = NEAP_OPT_FLOAT}, {.name = "max", .type = NEAP_OPT_FLOAT}},
     .expand = clamp,
     .samples = clamp_samples,
-    .doc = "x, at least `min` and at most `max`; no gradient at and beyond them.",
+    .doc = "The first input, at least `min` and at most `max`, which are numbers, at and beyond which it has no "
+           "gradient, or a second and a third input; `max` wins over `min`.",
 };
 
 const neap_op neap__op_masked_fill = {

@@ -5,9 +5,14 @@
 enum {
   KIND_FLOAT,
   KIND_POSITIVE = KIND_FLOAT,
+  KIND_UNIT = KIND_FLOAT,
+  KIND_ABOVE = KIND_FLOAT,
   KIND_INTERNAL = KIND_FLOAT,
   KIND_POWER = KIND_FLOAT,
   KIND_NUMERIC,
+  KIND_DIVISION = KIND_NUMERIC,
+  KIND_INTEGER,
+  KIND_SHIFT,
   KIND_LOGICAL,
   KIND_WHERE
 };
@@ -44,6 +49,11 @@ static neap_status result_dtype(neap_infer *x, int kind, neap_dtype t) {
     return neap__fail(x->err, NEAP_DTYPE, "the condition is %s, expected bool", neap__dtype_name(x->in[0].dtype));
   if (kind == KIND_NUMERIC && t == NEAP_BOOL)
     return neap__fail(x->err, NEAP_DTYPE, "there is no arithmetic on bool: use t:to(...) first, or a logical op");
+  if ((kind == KIND_INTEGER || kind == KIND_SHIFT) && neap__dtype_is_float(t))
+    return neap__fail(x->err, NEAP_DTYPE, "there are no bits to work on in %s: expected integers or bool",
+                      neap__dtype_name(t));
+  if (kind == KIND_SHIFT && t == NEAP_BOOL)
+    return neap__fail(x->err, NEAP_DTYPE, "there are no bits to move in bool: use t:to(...) first");
   if (kind == KIND_LOGICAL) t = NEAP_BOOL;
   if (kind == KIND_FLOAT && !neap__dtype_is_float(t)) t = NEAP_F32;
   x->out[0].dtype = t;
@@ -80,6 +90,7 @@ static neap_id back_to(neap_graph *g, const neap_node *n, uint32_t i, neap_id gr
 #define O1(op, a) neap__build1(g, &neap__op_##op, a)
 #define O2(op, a, b) neap__build2(g, &neap__op_##op, a, b)
 #define O3(op, a, b, c) neap__build3(g, &neap__op_##op, a, b, c)
+#define NONZERO(a) O3(where, O2(eq, a, K(0)), K(1), a)
 #define ZERO NEAP_NONE
 
 #define GRAD(name) \
@@ -119,6 +130,8 @@ static neap_id back_to(neap_graph *g, const neap_node *n, uint32_t i, neap_id gr
 static const char *const unary_float[] = {"f32[2,3]", "f32[]", "f32[0,3]", "f64[5]", "i64[3]:below=4", NULL};
 static const char *const unary_positive[] = {"f32[2,3]:positive", "f32[]:positive", "f32[0,3]", "f64[5]:positive",
                                              NULL};
+static const char *const unary_unit[] = {"f32[2,3]:unit", "f32[]:unit", "f32[0,3]", "f64[5]:unit", NULL};
+static const char *const unary_above[] = {"f32[2,3]:above=1", "f32[]:above=1", "f32[0,3]", "f64[5]:above=1", NULL};
 static const char *const unary_numeric[] = {"f32[2,3]",       "f32[]",         "f32[0,3]", "f64[5]",
                                             "i64[3]:below=4", "u8[3]:below=4", NULL};
 static const char *const unary_logical[] = {"f32[2,3]", "f32[]", "f32[0,3]", "bool[5]", "i64[3]:below=2", NULL};
@@ -137,6 +150,24 @@ static const char *const binary_numeric[] = {"f32[2,3] f32[2,3]",
                                              "f64[5] f64[5]",
                                              "i64[3]:below=4 i64[3]:below=4",
                                              NULL};
+static const char *const binary_division[] = {"f32[2,3] f32[2,3]:positive",   "f32[2,3] f32[3]:positive",
+                                              "f32[2,3,4] f32[3,1]:positive", "f32[0,3] f32[3]:positive",
+                                              "f64[5] f64[5]:positive",       "i64[9] i64[9]:positive",
+                                              "u8[7] u8[7]:positive",         NULL};
+static const char *const binary_integer[] = {"i64[9]:below=9 i64[9]:below=4",
+                                             "i64[2,3] i64[3]:below=4",
+                                             "i32[7] i32[7]:below=4",
+                                             "u8[2,1]:below=200 u8[3]:below=8",
+                                             "bool[8] bool[8]",
+                                             "i64[0,3] i64[3]",
+                                             NULL};
+static const char *const binary_shift[] = {"i64[9]:below=9 i64[9]:below=4",
+                                           "i64[2,3] i64[3]:below=4",
+                                           "i32[7] i32[7]:below=4",
+                                           "u8[2,1]:below=200 u8[3]:below=8",
+                                           "i64[5] i64[5]",
+                                           "i64[0,3] i64[3]",
+                                           NULL};
 static const char *const compare[] = {"f32[2,3] f32[3]", "f32[0,3] f32[3]", "i64[8]:below=2 i64[8]:below=2",
                                       "bool[6] bool[6]", "f64[5] f64[]",    NULL};
 static const char *const ternary[] = {"bool[2,3] f32[2,3] f32[2,3]", "bool[3] f32[2,3] f32[]",
@@ -148,13 +179,23 @@ static const char *const ternary[] = {"bool[2,3] f32[2,3] f32[2,3]", "bool[3] f3
 #define UNARY_SAMPLES_NUMERIC unary_numeric
 #define UNARY_SAMPLES_LOGICAL unary_logical
 #define UNARY_SAMPLES_INTERNAL unary_float
+#define UNARY_SAMPLES_UNIT unary_unit
+#define UNARY_SAMPLES_ABOVE unary_above
+#define BINARY_SAMPLES_DIVISION binary_division
+#define BINARY_SAMPLES_INTEGER binary_integer
+#define BINARY_SAMPLES_SHIFT binary_shift
 #define BINARY_SAMPLES_FLOAT binary_float
 #define BINARY_SAMPLES_NUMERIC binary_numeric
 #define BINARY_SAMPLES_INTERNAL binary_float
 #define BINARY_SAMPLES_POWER binary_positive
 #define HIDDEN_FLOAT false
 #define HIDDEN_POSITIVE false
+#define HIDDEN_UNIT false
+#define HIDDEN_ABOVE false
 #define HIDDEN_NUMERIC false
+#define HIDDEN_DIVISION false
+#define HIDDEN_INTEGER false
+#define HIDDEN_SHIFT false
 #define HIDDEN_LOGICAL false
 #define HIDDEN_INTERNAL true
 #define HIDDEN_POWER true
@@ -177,8 +218,9 @@ static const char *const ternary[] = {"bool[2,3] f32[2,3] f32[2,3]", "bool[3] f3
                                       .doc = __VA_ARGS__};
 #define UNARY(name, class, f, gx, ...) \
   RECORD(name, 1, HIDDEN_##class, KIND_##class == KIND_LOGICAL, 1, grad_##name, UNARY_SAMPLES_##class, __VA_ARGS__)
-#define BINARY(name, class, f, ga, gb, ...) \
-  RECORD(name, 2, HIDDEN_##class, false, 3, grad_##name, BINARY_SAMPLES_##class, __VA_ARGS__)
+#define BINARY(name, class, f, ga, gb, ...)                                                                   \
+  RECORD(name, 2, HIDDEN_##class, KIND_##class == KIND_INTEGER || KIND_##class == KIND_SHIFT, 3, grad_##name, \
+         BINARY_SAMPLES_##class, __VA_ARGS__)
 #define COMPARE(name, f, ...) RECORD(name, 2, false, true, 3, NULL, compare, __VA_ARGS__)
 #define TERNARY(name, f, gb, gc, ...) RECORD(name, 3, false, false, 6, grad_##name, ternary, __VA_ARGS__)
 #include "op/elementwise.def"

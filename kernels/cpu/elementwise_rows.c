@@ -1,6 +1,7 @@
 /* Every row of elementwise.def as a loop in each dtype it computes in. fp32 has a loop for each pattern of
  * dense and single inputs, so that the compiler sees vectors; the others step through both alike. */
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/special.h"
 #include "kernels/cpu/vmath.h"
 
 /* --- what the formulas are written with --- */
@@ -21,6 +22,44 @@ NEAP_INLINE int32_t add_i(int32_t a, int32_t b) { return (int32_t)((uint32_t)a +
 NEAP_INLINE int32_t sub_i(int32_t a, int32_t b) { return (int32_t)((uint32_t)a - (uint32_t)b); }
 NEAP_INLINE int32_t mul_i(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
 NEAP_INLINE int32_t neg_i(int32_t a) { return (int32_t)(0 - (uint32_t)a); }
+/* Integers: the one quotient that overflows wraps, and there is none by 0. */
+NEAP_INLINE int64_t fmod_l(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+NEAP_INLINE int32_t fmod_i(int32_t a, int32_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+NEAP_INLINE float fmod_f(float a, float b) { return fmodf(a, b); }
+NEAP_INLINE double fmod_d(double a, double b) { return fmod(a, b); }
+/* The remainder rounded towards 0, brought to the sign of b. */
+#define TO_SIGN_OF(b, m) ((m) != 0 && ((b) < 0) != ((m) < 0) ? (m) + (b) : (m))
+NEAP_INLINE int64_t floormod_l(int64_t a, int64_t b) { return TO_SIGN_OF(b, fmod_l(a, b)); }
+NEAP_INLINE int32_t floormod_i(int32_t a, int32_t b) { return TO_SIGN_OF(b, fmod_i(a, b)); }
+NEAP_INLINE float floormod_f(float a, float b) {
+  float m = fmodf(a, b);
+  return TO_SIGN_OF(b, m);
+}
+NEAP_INLINE double floormod_d(double a, double b) {
+  double m = fmod(a, b);
+  return TO_SIGN_OF(b, m);
+}
+NEAP_INLINE int64_t floordiv_l(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return b ? neg_l(a) : 0;
+  return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+}
+NEAP_INLINE int32_t floordiv_i(int32_t a, int32_t b) {
+  if (b == 0 || b == -1) return b ? neg_i(a) : 0;
+  return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+}
+/* The exact remainder is taken off first, so that what is left divides but for one rounding. */
+#define FLOOR_QUOTIENT(T, fmod, rint, copysign) \
+  T m = fmod(a, b), q = (a - m) / b;            \
+  if (m != 0 && (b < 0) != (m < 0)) q -= 1;     \
+  return b == 0 ? a / b : q == 0 ? copysign((T)0, a / b) : rint(q)
+NEAP_INLINE double floordiv_d(double a, double b) { FLOOR_QUOTIENT(double, fmod, rint, copysign); }
+NEAP_INLINE float floordiv_f(float a, float b) { FLOOR_QUOTIENT(float, fmodf, rintf, copysignf); }
+NEAP_INLINE int64_t shl_l(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b); }
+NEAP_INLINE int32_t shl_i(int32_t a, int32_t b) { return b < 0 || b > 31 ? 0 : (int32_t)((uint32_t)a << b); }
+NEAP_INLINE int64_t shr_l(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+NEAP_INLINE int32_t shr_i(int32_t a, int32_t b) { return a >> (b < 0 || b > 31 ? 31 : b); }
+NEAP_INLINE int64_t same_l(int64_t a) { return a; }
+NEAP_INLINE int32_t same_i(int32_t a) { return a; }
 NEAP_INLINE int isnan_f(float a) { return a != a; }
 NEAP_INLINE int isnan_d(double a) { return a != a; }
 NEAP_INLINE int isnan_l(int64_t a) { return (void)a, 0; }
@@ -33,6 +72,22 @@ NEAP_INLINE int isnan_i(int32_t a) { return (void)a, 0; }
 #define NEG(a) BY_TYPE(a, neg)(a)
 #define ISNAN(a) BY_TYPE(a, isnan)(a)
 
+#define FMOD(a, b) BY_TYPE(a, fmod)(a, b)
+#define FLOORMOD(a, b) BY_TYPE(a, floormod)(a, b)
+#define FLOORDIV(a, b) BY_TYPE(a, floordiv)(a, b)
+#define AND(a, b) ((a) & (b))
+#define OR(a, b) ((a) | (b))
+#define XOR(a, b) ((a) ^ (b))
+#define SHL(a, b) _Generic((a), int64_t : shl_l, default : shl_i)(a, b)
+#define SHR(a, b) _Generic((a), int64_t : shr_l, default : shr_i)(a, b)
+
+/* What leaves whole numbers as they are. */
+#define WHOLE(v, fn) _Generic((v), float : fn##f, double : fn, int64_t : same_l, default : same_i)
+#define FLOOR(x) WHOLE(x, floor)(x)
+#define CEIL(x) WHOLE(x, ceil)(x)
+#define RINT(x) WHOLE(x, rint)(x)
+#define TRUNC(x) WHOLE(x, trunc)(x)
+
 #define REAL(v, single, twice) _Generic((v), double : twice, default : single)
 #define EXP(x) REAL(x, neap_expf, exp)(x)
 #define EXPM1(x) REAL(x, neap_expm1f, expm1)(x)
@@ -43,10 +98,23 @@ NEAP_INLINE int isnan_i(int32_t a) { return (void)a, 0; }
 #define SQRT(x) REAL(x, sqrtf, sqrt)(x)
 #define SIN(x) REAL(x, sinf, sin)(x)
 #define COS(x) REAL(x, cosf, cos)(x)
-#define FLOOR(x) REAL(x, floorf, floor)(x)
-#define CEIL(x) REAL(x, ceilf, ceil)(x)
-#define RINT(x) REAL(x, rintf, rint)(x)
 #define POW(a, b) REAL(a, powf, pow)(a, b)
+#define TAN(x) REAL(x, tanf, tan)(x)
+#define ASIN(x) REAL(x, asinf, asin)(x)
+#define ACOS(x) REAL(x, acosf, acos)(x)
+#define ATAN(x) REAL(x, atanf, atan)(x)
+#define ATAN2(a, b) REAL(a, atan2f, atan2)(a, b)
+#define SINH(x) REAL(x, sinhf, sinh)(x)
+#define COSH(x) REAL(x, coshf, cosh)(x)
+#define ASINH(x) REAL(x, asinhf, asinh)(x)
+#define ACOSH(x) REAL(x, acoshf, acosh)(x)
+#define ATANH(x) REAL(x, atanhf, atanh)(x)
+#define LOG2(x) REAL(x, log2f, log2)(x)
+#define LOG10(x) REAL(x, log10f, log10)(x)
+#define EXP2(x) REAL(x, exp2f, exp2)(x)
+#define ERFC(x) REAL(x, erfcf, erfc)(x)
+#define ERFINV(x) REAL(x, neap_erfinvf, neap_erfinv)(x)
+#define HYPOT(a, b) REAL(a, hypotf, hypot)(a, b)
 
 /* --- loops; S is how an element is stored, O how a result is --- */
 #define LOOP(load, f)                          \
@@ -137,6 +205,8 @@ NEAP_INLINE int isnan_i(int32_t a) { return (void)a, 0; }
   UNARY_LOOP(name##_i32, int32_t, int32_t, uint8_t, f) \
   UNARY_LOOP(name##_u8, int32_t, uint8_t, uint8_t, f)
 #define UNARY_POSITIVE UNARY_FLOAT
+#define UNARY_UNIT UNARY_FLOAT
+#define UNARY_ABOVE UNARY_FLOAT
 #define UNARY_INTERNAL UNARY_FLOAT
 
 #define BINARY_FLOAT(name, f)                      \
@@ -147,6 +217,12 @@ NEAP_INLINE int isnan_i(int32_t a) { return (void)a, 0; }
   BINARY_STEP(name##_i64, int64_t, int64_t, int64_t, f) \
   BINARY_STEP(name##_i32, int32_t, int32_t, int32_t, f) \
   BINARY_STEP(name##_u8, int32_t, uint8_t, uint8_t, f)
+#define BINARY_DIVISION BINARY_NUMERIC
+#define BINARY_INTEGER(name, f)                         \
+  BINARY_STEP(name##_i64, int64_t, int64_t, int64_t, f) \
+  BINARY_STEP(name##_i32, int32_t, int32_t, int32_t, f) \
+  BINARY_STEP(name##_u8, int32_t, uint8_t, uint8_t, f)
+#define BINARY_SHIFT BINARY_INTEGER
 #define BINARY_INTERNAL BINARY_FLOAT
 #define BINARY_POWER BINARY_FLOAT
 
@@ -173,7 +249,13 @@ NEAP_INLINE int isnan_i(int32_t a) { return (void)a, 0; }
 /* --- tables --- */
 #define TWO(name) {name##_f32, name##_f64, NULL, NULL, NULL},
 #define FIVE(name) {name##_f32, name##_f64, name##_i64, name##_i32, name##_u8},
+#define THREE(name) {NULL, NULL, name##_i64, name##_i32, name##_u8},
 #define TYPES_FLOAT TWO
+#define TYPES_UNIT TWO
+#define TYPES_ABOVE TWO
+#define TYPES_DIVISION FIVE
+#define TYPES_INTEGER THREE
+#define TYPES_SHIFT THREE
 #define TYPES_POSITIVE TWO
 #define TYPES_INTERNAL TWO
 #define TYPES_POWER TWO

@@ -22,6 +22,8 @@ enum { CF_INPUTS = 40 };
 typedef struct cf_input {
   neap_desc desc;
   bool positive, distinct;
+  bool unit;     /* floats between -0.8 and 0.8 */
+  double above;  /* floats above this number; 0: not given */
   int64_t below; /* integers in [0, below); 0: not given */
 } cf_input;
 

@@ -32,6 +32,10 @@ static const char *parse_marks(const char *p, cf_input *in) {
       in->positive = true;
     else if (n == 8 && strncmp(p, "distinct", n) == 0)
       in->distinct = true;
+    else if (n == 4 && strncmp(p, "unit", n) == 0)
+      in->unit = true;
+    else if (n > 6 && strncmp(p, "above=", 6) == 0)
+      in->above = strtod(p + 6, NULL);
     else if (n > 6 && strncmp(p, "below=", 6) == 0)
       in->below = strtoll(p + 6, NULL, 10);
     else

@@ -39,13 +39,16 @@ static void fill_distinct(kt_value *v, uint32_t *state, double offset, bool posi
   }
 }
 
-static double draw_float(uint32_t *state, double offset, bool positive) {
-  const int32_t k = positive ? 8 + (int32_t)(next(state) % 120) : (int32_t)(next(state) % 128) - 64;
-  return ((double)k + offset) / 32;
+static double draw_float(uint32_t *state, double offset, const cf_input *in) {
+  const int32_t r = (int32_t)next(state), k = in->positive || in->above != 0 ? 8 + r % 120
+                                              : in->unit                     ? r % 51 - 25
+                                                                             : r % 128 - 64;
+  return ((double)k + offset) / 32 + in->above;
 }
 
 static double draw_integer(uint32_t *state, const cf_input *in) {
   if (in->desc.dtype == NEAP_BOOL) return next(state) % 2;
+  if (in->positive) return 1 + next(state) % (uint32_t)(in->below > 0 ? in->below : 9);
   if (in->below > 0) return next(state) % (uint32_t)in->below;
   return in->desc.dtype == NEAP_U8 ? next(state) % 10 : (double)(next(state) % 11) - 5;
 }
@@ -59,7 +62,7 @@ kt_value cf_values(const cf_input *in, uint32_t i) {
   else if (in->distinct)
     fill_distinct(&v, &state, offset, in->positive);
   else
-    for (int64_t k = 0; k < kt_count(&v); k++) kt_set(&v, k, draw_float(&state, offset, in->positive));
+    for (int64_t k = 0; k < kt_count(&v); k++) kt_set(&v, k, draw_float(&state, offset, in));
   return v;
 }
 
