@@ -14,12 +14,7 @@ static neap_status infer(neap_infer *x) {
   return NEAP_OK;
 }
 
-/* The dim of argmax is an INT-like DIM, or left out for the flat position. */
 static neap_status infer_arg(neap_infer *x) {
-  if (x->opt[0].set) {
-    x->opt[0].v.list[0] = x->opt[0].v.i;
-    x->opt[0].n = 1;
-  }
   neap_status s = infer(x);
   x->out[0].dtype = NEAP_I64;
   return s;
@@ -38,9 +33,13 @@ static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id
 static const char *const samples[] = {
     "f32[2,3]:distinct", "f32[2,3,4]:distinct; dim=2", "f32[2,3,4]:distinct; dim=1,3; keepdim=true",
     "f32[0,3]; dim=-1",  "i64[3,4]:below=3; dim=1",    NULL};
-static const char *const arg_samples[] = {
-    "f32[2,3]:distinct", "f32[2,3,4]:distinct; dim=2", "f32[2,3]:distinct; dim=-1; keepdim=true",
-    "f32[0,3]; dim=2",   "i64[3,4]:below=3; dim=1",    NULL};
+static const char *const arg_samples[] = {"f32[2,3]:distinct",
+                                          "f32[2,3,4]:distinct; dim=2",
+                                          "f32[2,3]:distinct; dim=-1; keepdim=true",
+                                          "f32[2,3,4]:distinct; dim=1,3",
+                                          "f32[0,3]; dim=2",
+                                          "i64[3,4]:below=3; dim=1",
+                                          NULL};
 
 #define EXTREME(op_name, text)                                                                 \
   {                                                                                            \
@@ -52,7 +51,7 @@ static const char *const arg_samples[] = {
 #define POSITION(op_name, text)                                                                            \
   {                                                                                                        \
     .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .nondiff = true, .precision = NEAP_PREC_FOLLOW, \
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM},                                                        \
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},                                                       \
              {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},                   \
     .infer = infer_arg, .batch = neap__batch_reduce, .samples = arg_samples, .doc = text                   \
   }
@@ -61,6 +60,28 @@ const neap_op neap__op_amax = EXTREME("amax", "Largest value over the dimensions
 const neap_op neap__op_amin =
     EXTREME("amin", "Smallest value over the dimensions `dim` (all when left out); NaN wins.");
 const neap_op neap__op_argmax =
-    POSITION("argmax", "0-based place of the first largest value along `dim` (among all when left out); NaN wins.");
+    POSITION("argmax", "0-based place of the first largest value along `dim` (among all when left out; over several "
+                       "dimensions in row-major order); NaN wins.");
 const neap_op neap__op_argmin =
-    POSITION("argmin", "0-based place of the first smallest value along `dim` (among all when left out); NaN wins.");
+    POSITION("argmin", "0-based place of the first smallest value along `dim` (among all when left out; over several "
+                       "dimensions in row-major order); NaN wins.");
+
+static void aminmax(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt,
+                    neap_id *out) {
+  (void)op, (void)n_in;
+  out[0] = neap__build(g, &neap__op_amin, in, 1, opt);
+  out[1] = neap__build(g, &neap__op_amax, in, 1, opt);
+}
+
+const neap_op neap__op_aminmax = {
+    .name = "aminmax",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 2,
+    .results = 2,
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},
+             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .expand_all = aminmax,
+    .samples = samples,
+    .doc = "Smallest and largest value over the dimensions `dim` (all when left out).",
+};

@@ -1,5 +1,5 @@
 /* Running sums. */
-#include "op/build.h"
+#include "op/scan.h"
 
 static neap_status infer(neap_infer *x) {
   neap_dtype t = x->in[0].dtype;
@@ -11,11 +11,6 @@ static neap_status infer(neap_infer *x) {
 static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
   neap_opt o[NEAP_MAX_OPTS] = {n->opt[0], NEAP_INT(!n->opt[1].v.i)};
   if (need & 1) gin[0] = neap__build(g, &neap__op_running_sum, gout, 1, o);
-}
-
-static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
-  (void)g;
-  return neap__batch_along(n, in, out, (int32_t)n->opt[0].v.i);
 }
 
 static const char *const running_samples[] = {
@@ -33,7 +28,7 @@ const neap_op neap__op_running_sum = {
              {.name = "reverse", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
     .infer = infer,
     .grad = grad,
-    .batch = batch,
+    .batch = neap__batch_lines,
     .samples = running_samples,
     .doc = "Sums of the entries of dimension `dim` up to each one, or from each one on.",
 };

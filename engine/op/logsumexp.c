@@ -11,15 +11,9 @@ static neap_id largest(neap_graph *g, neap_id x, const neap_opt *dims) {
 static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
   neap_desc d = neap__desc_at(g, in[0]);
-  neap_opt dims = opt[0];
-  neap_error err;
-  bool empty = false;
-  if (!neap__dtype_is_float(d.dtype))
-    return neap__graph_fail(g, op, NEAP_DTYPE, "the input is %s, expected a floating-point dtype",
-                            neap__dtype_name(d.dtype));
-  neap_status s = neap__dims_resolve(&dims, d.shape.ndim, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
-  for (int32_t i = 0; i < dims.n; i++) empty |= d.shape.dim[dims.v.list[i]] == 0;
+  neap_opt dims;
+  if (!neap__is_floating(g, op, in[0]) || !neap__dims_of(g, op, in[0], &opt[0], &dims)) return NEAP_NONE;
+  const bool empty = neap__count_along(&d.shape, &dims) == 0;
   neap_id x = in[0], m = empty ? NEAP_NONE : largest(g, x, &dims);
   if (!empty) x = neap__build2(g, &neap__op_sub, x, m);
   x = neap__reduce(g, &neap__op_sum, neap__build1(g, &neap__op_exp, x), dims.v.list, dims.n, true);

@@ -14,17 +14,12 @@ neap_id neap__safe_root(neap_graph *g, neap_id s, double p) {
   return neap__build3(g, &neap__op_where, zero, CONST(s, 0), root);
 }
 
-typedef struct span {
-  const neap_opt *dims;
-  bool keep;
-} span;
-
-static neap_id reduce(neap_graph *g, const neap_op *op, neap_id v, const span *over) {
+static neap_id reduce(neap_graph *g, const neap_op *op, neap_id v, const neap_span *over) {
   return neap__reduce(g, op, v, over->dims->v.list, over->dims->n, over->keep);
 }
 
 /* Entries of 0 have no slope when p is below 1, as in torch. */
-static neap_id power_norm(neap_graph *g, neap_id size, double p, const span *over) {
+static neap_id power_norm(neap_graph *g, neap_id size, double p, const neap_span *over) {
   neap_id zero = neap__build2(g, &neap__op_eq, size, CONST(size, 0));
   neap_id base = p < 1 && p > 0 ? neap__build3(g, &neap__op_where, zero, CONST(size, 1), size) : size;
   neap_id power = neap__build2(g, &neap__op_power, base, CONST(size, p));
@@ -33,7 +28,7 @@ static neap_id power_norm(neap_graph *g, neap_id size, double p, const span *ove
   return p > 0 ? neap__safe_root(g, sum, p) : neap__build2(g, &neap__op_power, sum, CONST(sum, 1 / p));
 }
 
-static neap_id norm_of(neap_graph *g, neap_id x, double p, const span *over) {
+neap_id neap__norm_of(neap_graph *g, neap_id x, double p, const neap_span *over) {
   if (p == 2) return neap__safe_root(g, reduce(g, &neap__op_sum, neap__build1(g, &neap__op_square, x), over), 2);
   if (p == 0) {
     neap_id other = neap__build2(g, &neap__op_ne, x, CONST(x, 0));
@@ -47,15 +42,9 @@ static neap_id norm_of(neap_graph *g, neap_id x, double p, const span *over) {
 
 static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
-  neap_desc d = neap__desc_at(g, in[0]);
-  neap_opt dims = opt[1];
-  neap_error err;
-  if (!neap__dtype_is_float(d.dtype))
-    return neap__graph_fail(g, op, NEAP_DTYPE, "the input is %s, expected a floating-point dtype",
-                            neap__dtype_name(d.dtype));
-  neap_status s = neap__dims_resolve(&dims, d.shape.ndim, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
-  return norm_of(g, in[0], opt[0].v.f, &(span){&dims, opt[2].v.i != 0});
+  neap_opt dims;
+  if (!neap__is_floating(g, op, in[0]) || !neap__dims_of(g, op, in[0], &opt[1], &dims)) return NEAP_NONE;
+  return neap__norm_of(g, in[0], opt[0].v.f, &(neap_span){&dims, opt[2].v.i != 0});
 }
 
 static const char *const samples[] = {"f32[2,3]",

@@ -19,23 +19,14 @@ static neap_id along(neap_graph *g, neap_id x, int32_t dim) {
   return times(g, rest, x);
 }
 
-/* The product of nothing. */
-static neap_id ones(neap_graph *g, neap_id x, const neap_shape *shape) {
-  neap_id one = neap__const_like(g, x, 1);
-  return neap__build(g, &neap__op_expand, &one, 1, (neap_opt[NEAP_MAX_OPTS]){neap__opt_list(shape->dim, shape->ndim)});
-}
-
 static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
   neap_desc d = neap__desc_at(g, in[0]);
-  neap_opt dims = opt[0];
-  neap_error err;
-  neap_status s = neap__dims_resolve(&dims, d.shape.ndim, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  neap_opt dims;
+  if (!neap__dims_of(g, op, in[0], &opt[0], &dims)) return NEAP_NONE;
   neap_shape shape = neap__reduced_shape(&d.shape, &dims, opt[1].v.i != 0);
   neap_id x = neap__cast(g, in[0], neap__dtype_is_float(d.dtype) ? d.dtype : NEAP_I64);
-  for (int32_t i = 0; i < dims.n; i++)
-    if (d.shape.dim[dims.v.list[i]] == 0) return ones(g, x, &shape);
+  if (neap__count_along(&d.shape, &dims) == 0) return neap__filled(g, x, &shape, 1); /* the product of nothing */
   for (int32_t i = 0; i < dims.n && x != NEAP_NONE; i++) x = along(g, x, (int32_t)dims.v.list[i]);
   return x == NEAP_NONE ? x : neap__reshape_to(g, x, &shape);
 }

@@ -1,14 +1,10 @@
 /* Order along a dimension. Equal elements keep their order; NaN is the largest, as in torch. */
 #include "op/index.h"
+#include "op/scan.h"
 
 static neap_status infer(neap_infer *x) {
   x->out[0] = (neap_desc){NEAP_I64, x->in[0].shape};
   return neap__dim_option(&x->opt[0], x->in[0].shape.ndim, x->err);
-}
-
-static neap_status batch(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
-  (void)g;
-  return neap__batch_along(n, in, out, (int32_t)n->opt[0].v.i);
 }
 
 static void cost(const neap_sig *s, double *flops, double *bytes) {
@@ -37,54 +33,59 @@ const neap_op neap__op_argsort = {
     .precision = NEAP_PREC_FOLLOW,
     .opts = {DIM, DESCENDING},
     .infer = infer,
-    .batch = batch,
+    .batch = neap__batch_lines,
     .cost = cost,
     .samples = samples,
     .doc = "0-based places of the elements in order along `dim`; equal ones keep theirs, NaN is the largest.",
 };
 
-static bool resolve(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *opt, int32_t *dim) {
-  neap_error err;
-  neap_status s = neap__dim_resolve(opt->v.i, neap__desc_at(g, x).shape.ndim, dim, &err);
-  if (s != NEAP_OK) neap__graph_fail(g, op, s, "%s", err.message);
-  return s == NEAP_OK;
-}
-
 static neap_id order(neap_graph *g, neap_id x, int32_t dim, bool descending) {
   return neap__build(g, &neap__op_argsort, &x, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dim), NEAP_INT(descending)});
 }
 
-static neap_id sort(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+static void with_places(neap_graph *g, neap_id x, neap_id places, int32_t dim, neap_id *out) {
+  out[0] = neap__gather_at(g, x, places, dim);
+  out[1] = places;
+}
+
+static void sort(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt,
+                 neap_id *out) {
   (void)n_in;
   int32_t dim;
-  if (!resolve(g, op, in[0], &opt[0], &dim)) return NEAP_NONE;
-  return neap__gather_at(g, in[0], order(g, in[0], dim, opt[1].v.i != 0), dim);
+  if (neap__dim_at(g, op, opt[0].v.i, neap__desc_at(g, in[0]).shape.ndim, &dim))
+    with_places(g, in[0], order(g, in[0], dim, opt[1].v.i != 0), dim, out);
 }
 
 /* Options: k, dim, largest. */
+static neap_id best(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *opt, int32_t *dim) {
+  if (!neap__dim_at(g, op, opt[1].v.i, neap__desc_at(g, x).shape.ndim, dim)) return NEAP_NONE;
+  neap_shape shape = neap__desc_at(g, x).shape;
+  int64_t size = shape.ndim ? shape.dim[*dim] : 1, k = opt[0].v.i;
+  if (k > size || (shape.ndim == 0 && k == 0))
+    return neap__graph_fail(g, op, NEAP_RANGE, "`k` is %lld, but dimension %d has %lld entries", (long long)k, *dim + 1,
+                            (long long)size);
+  neap_id places = order(g, x, *dim, opt[2].v.i != 0);
+  return k == size ? places : neap__narrow_to(g, places, *dim, 0, k);
+}
+
 static neap_id topk_indices(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
   int32_t dim;
-  if (!resolve(g, op, in[0], &opt[1], &dim)) return NEAP_NONE;
-  neap_shape shape = neap__desc_at(g, in[0]).shape;
-  int64_t size = shape.ndim ? shape.dim[dim] : 1, k = opt[0].v.i;
-  if (k > size)
-    return neap__graph_fail(g, op, NEAP_RANGE, "`k` is %lld, but dimension %d has %lld entries", (long long)k, dim + 1,
-                            (long long)size);
-  neap_id places = order(g, in[0], dim, opt[2].v.i != 0);
-  return k == size ? places : neap__narrow_to(g, places, dim, 0, k);
+  return best(g, op, in[0], opt, &dim);
 }
 
-static neap_id topk(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+static void topk(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt,
+                 neap_id *out) {
+  (void)n_in;
   int32_t dim;
-  neap_id places = topk_indices(g, op, in, n_in, opt);
-  if (places == NEAP_NONE || !resolve(g, op, in[0], &opt[1], &dim)) return NEAP_NONE;
-  return neap__gather_at(g, in[0], places, dim);
+  neap_id places = best(g, op, in[0], opt, &dim);
+  if (places != NEAP_NONE) with_places(g, in[0], places, dim, out);
 }
 
 static const char *const topk_samples[] = {"f32[2,5]:distinct; k=3",
                                            "f32[4,3]:distinct; k=2; dim=1",
                                            "f32[2,5]:distinct; k=2; largest=false",
+                                           "f32[2,5]:distinct; k=0",
                                            "f32[0,3]; k=1",
                                            "f64[9]:distinct; k=9",
                                            "i64[3,7]:below=3; k=2",
@@ -94,11 +95,13 @@ const neap_op neap__op_sort = {
     .name = "sort",
     .min_in = 1,
     .max_in = 1,
-    .n_out = 1,
+    .n_out = 2,
+    .results = 2,
     .opts = {DIM, DESCENDING},
-    .expand = sort,
+    .expand_all = sort,
     .samples = samples,
-    .doc = "The elements in order along `dim`; argsort tells their places.",
+    .doc =
+        "The elements in order along `dim`, and their 0-based places; equal ones keep their order, NaN is the largest.",
 };
 
 #define TOPK_OPTIONS                                                                     \
@@ -112,11 +115,13 @@ const neap_op neap__op_topk = {
     .name = "topk",
     .min_in = 1,
     .max_in = 1,
-    .n_out = 1,
+    .n_out = 2,
+    .results = 2,
     .opts = TOPK_OPTIONS,
-    .expand = topk,
+    .expand_all = topk,
     .samples = topk_samples,
-    .doc = "The `k` largest (or smallest) elements along `dim`, in order; topk_indices tells their places.",
+    .doc = "The `k` largest (or smallest) elements along `dim`, in order, and their 0-based places; of equal ones the "
+           "first, NaN is the largest.",
 };
 
 const neap_op neap__op_topk_indices = {

@@ -52,16 +52,10 @@ const neap_op neap__op_sum = {
 
 static neap_id mean(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
-  neap_desc d = neap__desc_at(g, in[0]);
+  neap_shape shape = neap__desc_at(g, in[0]).shape;
   neap_opt o[NEAP_MAX_OPTS] = {opt[0], opt[1]};
-  neap_error err;
-  if (!neap__dtype_is_float(d.dtype))
-    return neap__graph_fail(g, op, NEAP_DTYPE, "the input is %s, expected a floating-point dtype",
-                            neap__dtype_name(d.dtype));
-  neap_status s = neap__dims_resolve(&o[0], d.shape.ndim, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
-  double count = 1;
-  for (int32_t i = 0; i < o[0].n; i++) count *= (double)d.shape.dim[o[0].v.list[i]];
+  if (!neap__is_floating(g, op, in[0]) || !neap__dims_of(g, op, in[0], &opt[0], &o[0])) return NEAP_NONE;
+  double count = (double)neap__count_along(&shape, &o[0]);
   return neap__scale(g, neap__build(g, &neap__op_sum, in, 1, o), 1.0 / count);
 }
 

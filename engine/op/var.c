@@ -1,33 +1,42 @@
 /* Variance and standard deviation, in two passes: the mean first. */
 #include "op/norm.h"
 
-static neap_id variance(neap_graph *g, const neap_op *op, const neap_id *in, const neap_opt *opt) {
-  neap_desc d = neap__desc_at(g, in[0]);
-  neap_opt dims = opt[0];
-  neap_error err;
-  double count = 1, less = opt[3].set ? opt[3].v.f : (double)opt[1].v.i;
-  if (!neap__dtype_is_float(d.dtype))
-    return neap__graph_fail(g, op, NEAP_DTYPE, "the input is %s, expected a floating-point dtype",
-                            neap__dtype_name(d.dtype));
-  neap_status s = neap__dims_resolve(&dims, d.shape.ndim, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
-  for (int32_t i = 0; i < dims.n; i++) count *= (double)d.shape.dim[dims.v.list[i]];
-  neap_id mean = neap__scale(g, neap__reduce(g, &neap__op_sum, in[0], dims.v.list, dims.n, true), 1 / count);
-  neap_id square = neap__build1(g, &neap__op_square, neap__build2(g, &neap__op_sub, in[0], mean));
+/* *mean (NULL: not asked for) has the shape of the result. */
+static neap_id variance(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *opt, neap_id *mean) {
+  neap_desc d = neap__desc_at(g, x);
+  neap_opt dims;
+  if (!neap__is_floating(g, op, x) || !neap__dims_of(g, op, x, &opt[0], &dims)) return NEAP_NONE;
+  double count = (double)neap__count_along(&d.shape, &dims);
+  double left = count - (opt[3].set ? opt[3].v.f : (double)opt[1].v.i);
+  neap_id kept = neap__scale(g, neap__reduce(g, &neap__op_sum, x, dims.v.list, dims.n, true), 1 / count);
+  neap_id square = neap__build1(g, &neap__op_square, neap__build2(g, &neap__op_sub, x, kept));
   neap_id sum = neap__reduce(g, &neap__op_sum, square, dims.v.list, dims.n, opt[2].v.i != 0);
-  double left = count - less;
+  neap_shape shape = neap__reduced_shape(&d.shape, &dims, opt[2].v.i != 0);
+  if (mean && kept != NEAP_NONE) *mean = neap__reshape_to(g, kept, &shape);
   return neap__build2(g, &neap__op_div, sum, neap__const_like(g, sum, left > 0 ? left : 0));
 }
 
 static neap_id var(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
-  return variance(g, op, in, opt);
+  return variance(g, op, in[0], opt, NULL);
 }
 
 static neap_id std(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
-  neap_id v = variance(g, op, in, opt);
+  neap_id v = variance(g, op, in[0], opt, NULL);
   return v == NEAP_NONE ? v : neap__safe_root(g, v, 2);
+}
+
+static void var_mean(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt,
+                     neap_id *out) {
+  (void)n_in;
+  out[0] = variance(g, op, in[0], opt, &out[1]);
+}
+
+static void std_mean(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt,
+                     neap_id *out) {
+  var_mean(g, op, in, n_in, opt, out);
+  if (out[0] != NEAP_NONE) out[0] = neap__safe_root(g, out[0], 2);
 }
 
 static const char *const samples[] = {"f32[2,3]",
@@ -38,17 +47,28 @@ static const char *const samples[] = {"f32[2,3]",
                                       "f32[0,3]; dim=2",
                                       NULL};
 
-#define SPREAD(op_name, builder, text)                                                   \
-  {                                                                                      \
-    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1,                               \
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},                                     \
-             {.name = "unbiased", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true}, \
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true},  \
-             {.name = "correction", .type = NEAP_OPT_FLOAT}},                            \
-    .expand = builder, .samples = samples, .doc = text                                   \
+#define SPREAD_OPTIONS                                                               \
+  {                                                                                  \
+    {.name = "dim", .type = NEAP_OPT_DIMS},                                          \
+        {.name = "unbiased", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true},  \
+        {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}, { \
+      .name = "correction", .type = NEAP_OPT_FLOAT                                   \
+    }                                                                                \
+  }
+#define SPREAD(op_name, builder, text)                                                                \
+  {                                                                                                   \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .opts = SPREAD_OPTIONS, .expand = builder, \
+    .samples = samples, .doc = text                                                                   \
+  }
+#define SPREAD_MEAN(op_name, builder, text)                                                      \
+  {                                                                                              \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 2, .results = 2, .opts = SPREAD_OPTIONS, \
+    .expand_all = builder, .samples = samples, .doc = text                                       \
   }
 
 const neap_op neap__op_var = SPREAD("var", var,
                                     "Variance over the dimensions `dim` (all when left out), over the count less 1 "
                                     "(`unbiased`) or less `correction`.");
 const neap_op neap__op_std = SPREAD("std", std, "Square root of var; no gradient where it is 0.");
+const neap_op neap__op_var_mean = SPREAD_MEAN("var_mean", var_mean, "var, and the mean.");
+const neap_op neap__op_std_mean = SPREAD_MEAN("std_mean", std_mean, "std, and the mean.");

@@ -1,6 +1,7 @@
 /* Functions of whole lines along one dimension. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "conform/oracle.h"
 
@@ -65,6 +66,38 @@ static void running_line(const cf_case *c, const double *x, int64_t n, double *y
   }
 }
 
+/* Each by itself, by the largest before it. */
+static void logcumsumexp_line(const cf_case *c, const double *x, int64_t n, double *y, int64_t made) {
+  (void)c, (void)made;
+  for (int64_t i = 0; i < n; i++) {
+    double most = -INFINITY, s = 0;
+    for (int64_t k = 0; k <= i; k++) most = isnan(x[k]) ? x[k] : fmax(most, x[k]);
+    for (int64_t k = 0; k <= i; k++) s += exp(x[k] - most);
+    y[i] = isinf(most) ? most : most + log(s);
+    for (int64_t k = 0; k <= i; k++)
+      if (isnan(x[k])) y[i] = NAN;
+  }
+}
+
+/* Of equal elements the last; NaN beats all. */
+static void places_line(const double *x, int64_t n, double *y, double sign) {
+  int64_t best = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (isnan(x[i]) || (!isnan(x[best]) && sign * x[i] >= sign * x[best])) best = i;
+    y[i] = (double)best;
+  }
+}
+
+static void cummax_places_line(const cf_case *c, const double *x, int64_t n, double *y, int64_t made) {
+  (void)made;
+  places_line(x, n, y, strcmp(c->op->name, "cummin") == 0 || cf_whole(c, "smallest", 0, 0) ? -1 : 1);
+}
+
+static void cummax_line(const cf_case *c, const double *x, int64_t n, double *y, int64_t made) {
+  cummax_places_line(c, x, n, y, made);
+  for (int64_t i = 0; i < n; i++) y[i] = x[(int64_t)y[i]];
+}
+
 /* NaN is the largest. */
 static bool less(double a, double b) { return a < b || (!isnan(a) && isnan(b)); }
 
@@ -112,13 +145,57 @@ LINE(softmax, softmax_line, -1)
 LINE(log_softmax, log_softmax_line, -1)
 LINE(softmin, softmin_line, -1)
 LINE(cumsum, running_line, -1)
-LINE(sort, sort_line, -1)
+LINE(logcumsumexp, logcumsumexp_line, -1)
+LINE(cummax_places, cummax_places_line, -1)
 LINE(argsort, argsort_line, -1)
-LINE(topk, topk_line, cf_whole(c, "k", 0, 0))
 LINE(topk_indices, topk_indices_line, cf_whole(c, "k", 0, 0))
 
-const cf_oracle_row cf_oracles_line[] = {{"softmax", softmax},           {"log_softmax", log_softmax},
-                                         {"softmin", softmin},           {"cumsum", cumsum},
-                                         {"running_sum", cumsum},        {"sort", sort},
-                                         {"argsort", argsort},           {"topk", topk},
-                                         {"topk_indices", topk_indices}, {NULL, NULL}};
+/* Values, and their places. */
+static void cummax(const cf_case *c, const kt_value *in, kt_value *out) {
+  along(c, in, &out[0], dim_of(c), -1, cummax_line);
+  along(c, in, &out[1], dim_of(c), -1, cummax_places_line);
+}
+
+static void sort(const cf_case *c, const kt_value *in, kt_value *out) {
+  along(c, in, &out[0], dim_of(c), -1, sort_line);
+  along(c, in, &out[1], dim_of(c), -1, argsort_line);
+}
+
+static void topk(const cf_case *c, const kt_value *in, kt_value *out) {
+  along(c, in, &out[0], dim_of(c), cf_whole(c, "k", 0, 0), topk_line);
+  along(c, in, &out[1], dim_of(c), cf_whole(c, "k", 0, 0), topk_indices_line);
+}
+
+/* Two inputs: the factors, and the terms that lines are made of. */
+static void linear_scan(const cf_case *c, const kt_value *in, kt_value *out) {
+  const neap_shape *s = &in[0].desc.shape;
+  const int32_t dim = cf_dim(dim_of(c), s->ndim);
+  const bool back = cf_whole(c, "reverse", 0, 0);
+  out[0] = cf_made(s);
+  for (int64_t k = 0, count = kt_count(&in[0]); k < count; k++) {
+    const int64_t i = back ? count - 1 - k : k;
+    cf_place p;
+    cf_locate(s, i, &p);
+    p.at[dim] += back ? 1 : -1;
+    const bool first = p.at[dim] < 0 || p.at[dim] == s->dim[dim];
+    const double before = first ? 0 : kt_get(&in[0], i) * kt_get(&out[0], cf_index(s, &p));
+    kt_set(&out[0], i, before + kt_get(&in[1], i));
+  }
+}
+
+const cf_oracle_row cf_oracles_line[] = {{"softmax", softmax},
+                                         {"log_softmax", log_softmax},
+                                         {"softmin", softmin},
+                                         {"cumsum", cumsum},
+                                         {"running_sum", cumsum},
+                                         {"sort", sort},
+                                         {"argsort", argsort},
+                                         {"topk", topk},
+                                         {"topk_indices", topk_indices},
+
+                                         {"logcumsumexp", logcumsumexp},
+                                         {"cummax_places", cummax_places},
+                                         {"cummax", cummax},
+                                         {"cummin", cummax},
+                                         {"linear_scan", linear_scan},
+                                         {NULL, NULL}};

@@ -4,21 +4,20 @@
 
 #include "conform/oracle.h"
 
-static bool reduced(const neap_opt *dims, bool single, int32_t ndim, int32_t d) {
+static bool reduced(const neap_opt *dims, int32_t ndim, int32_t d) {
   if (!dims) return true;
-  if (single) return cf_dim(dims->v.i, ndim) == d;
   for (int32_t i = 0; i < dims->n; i++)
     if (cf_dim(dims->v.list[i], ndim) == d) return true;
   return false;
 }
 
 /* Shape with reduced dimensions as 1, and as the op gives it. */
-static void shapes(const cf_case *c, const neap_shape *from, bool single, neap_shape *kept, neap_shape *given) {
+static void shapes(const cf_case *c, const neap_shape *from, neap_shape *kept, neap_shape *given) {
   const neap_opt *dims = cf_option(c, "dim");
   *kept = *from;
   given->ndim = 0;
   for (int32_t d = 0; d < from->ndim; d++) {
-    const bool gone = reduced(dims, single, from->ndim, d);
+    const bool gone = reduced(dims, from->ndim, d);
     if (gone) kept->dim[d] = 1;
     if (!gone || cf_whole(c, "keepdim", 0, 0)) given->dim[given->ndim++] = kept->dim[d];
   }
@@ -29,7 +28,7 @@ typedef double (*group_fn)(const cf_case *c, const double *x, int64_t n);
 static void reduce(const cf_case *c, const kt_value *in, kt_value *out, group_fn fn) {
   const neap_shape *from = &in->desc.shape;
   neap_shape kept, shape;
-  shapes(c, from, false, &kept, &shape);
+  shapes(c, from, &kept, &shape);
   out[0] = cf_made(&shape);
   double *x = malloc(((size_t)kt_count(in) + 1) * sizeof *x);
   assert_non_null(x);
@@ -113,6 +112,40 @@ static double norm_of(const cf_case *c, const double *x, int64_t n) {
   return p == 0 ? s : pow(s, 1 / p);
 }
 
+static double any_of(const cf_case *c, const double *x, int64_t n) {
+  (void)c;
+  for (int64_t i = 0; i < n; i++)
+    if (x[i] != 0) return 1;
+  return 0;
+}
+
+static double all_of(const cf_case *c, const double *x, int64_t n) {
+  (void)c;
+  for (int64_t i = 0; i < n; i++)
+    if (x[i] == 0) return 0;
+  return 1;
+}
+
+static double count_nonzero_of(const cf_case *c, const double *x, int64_t n) {
+  double count = 0;
+  (void)c;
+  for (int64_t i = 0; i < n; i++) count += x[i] != 0;
+  return count;
+}
+
+static double nansum_of(const cf_case *c, const double *x, int64_t n) {
+  double s = 0;
+  (void)c;
+  for (int64_t i = 0; i < n; i++) s += isnan(x[i]) ? 0 : x[i];
+  return s;
+}
+
+static double nanmean_of(const cf_case *c, const double *x, int64_t n) {
+  double count = 0;
+  for (int64_t i = 0; i < n; i++) count += !isnan(x[i]);
+  return nansum_of(c, x, n) / count;
+}
+
 #define REDUCE(name) \
   static void name(const cf_case *c, const kt_value *in, kt_value *out) { reduce(c, in, out, name##_of); }
 REDUCE(sum)
@@ -124,6 +157,26 @@ REDUCE(var)
 REDUCE(std)
 REDUCE(logsumexp)
 REDUCE(norm)
+REDUCE(any)
+REDUCE(all)
+REDUCE(count_nonzero)
+REDUCE(nansum)
+REDUCE(nanmean)
+
+static void aminmax(const cf_case *c, const kt_value *in, kt_value *out) {
+  reduce(c, in, &out[0], amin_of);
+  reduce(c, in, &out[1], amax_of);
+}
+
+static void var_mean(const cf_case *c, const kt_value *in, kt_value *out) {
+  reduce(c, in, &out[0], var_of);
+  reduce(c, in, &out[1], mean_of);
+}
+
+static void std_mean(const cf_case *c, const kt_value *in, kt_value *out) {
+  reduce(c, in, &out[0], std_of);
+  reduce(c, in, &out[1], mean_of);
+}
 
 static void two(const kt_value *in, kt_value *out, bool largest) {
   neap_shape shape;
@@ -139,20 +192,6 @@ static void two(const kt_value *in, kt_value *out, bool largest) {
   }
 }
 
-static void max(const cf_case *c, const kt_value *in, kt_value *out) {
-  if (c->n_in == 2)
-    two(in, out, true);
-  else
-    amax(c, in, out);
-}
-
-static void min(const cf_case *c, const kt_value *in, kt_value *out) {
-  if (c->n_in == 2)
-    two(in, out, false);
-  else
-    amin(c, in, out);
-}
-
 static void sumsq(const cf_case *c, const kt_value *in, kt_value *out) {
   (void)c;
   out[0] = cf_made(&(neap_shape){0, {0}});
@@ -161,25 +200,26 @@ static void sumsq(const cf_case *c, const kt_value *in, kt_value *out) {
   kt_set(&out[0], 0, s);
 }
 
-/* The first of the best; NaN is better than any number. */
+/* The first of the best in row-major order; NaN is better than any number. */
 static void position(const cf_case *c, const kt_value *in, kt_value *out, double sign) {
   const neap_shape *from = &in->desc.shape;
-  const neap_opt *given = cf_option(c, "dim");
-  const int32_t dim = given ? cf_dim(given->v.i, from->ndim) : -1;
-  neap_shape kept, shape;
-  shapes(c, from, true, &kept, &shape);
-  out[0] = cf_made(&shape);
+  const neap_opt *dims = cf_option(c, "dim");
+  neap_shape kept, shape, within = *from;
+  shapes(c, from, &kept, &shape);
+  for (int32_t d = 0; d < from->ndim; d++)
+    if (!reduced(dims, from->ndim, d)) within.dim[d] = 1;
+  *out = cf_made(&shape);
   kt_value best = cf_made(&shape);
-  for (int64_t o = 0; o < kt_count(&best); o++) kt_set(&out[0], o, -1);
+  for (int64_t o = 0; o < kt_count(&best); o++) kt_set(out, o, -1);
   for (int64_t i = 0; i < kt_count(in); i++) {
     cf_place p;
     cf_locate(from, i, &p);
     const int64_t o = cf_spread(&kept, from, &p);
     const double x = sign * kt_get(in, i), b = kt_get(&best, o);
-    const bool first = kt_get(&out[0], o)<0, better = x> b || (isnan(x) && !isnan(b));
+    const bool first = kt_get(out, o) < 0, better = (x > b) || (isnan(x) && !isnan(b));
     if (!first && !better) continue;
     kt_set(&best, o, x);
-    kt_set(&out[0], o, dim < 0 || from->ndim == 0 ? (double)i : (double)p.at[dim]);
+    kt_set(out, o, (double)cf_spread(&within, from, &p));
   }
   kt_free(&best);
 }
@@ -187,11 +227,43 @@ static void position(const cf_case *c, const kt_value *in, kt_value *out, double
 static void argmax(const cf_case *c, const kt_value *in, kt_value *out) { position(c, in, out, 1); }
 static void argmin(const cf_case *c, const kt_value *in, kt_value *out) { position(c, in, out, -1); }
 
-const cf_oracle_row cf_oracles_reduce[] = {{"sum", sum},       {"mean", mean},
-                                           {"prod", prod},     {"amax", amax},
-                                           {"amin", amin},     {"argmax", argmax},
-                                           {"argmin", argmin}, {"max", max},
-                                           {"min", min},       {"var", var},
-                                           {"std", std},       {"norm", norm},
-                                           {"sumsq", sumsq},   {"logsumexp", logsumexp},
+/* Places come with dimensions. */
+static void max(const cf_case *c, const kt_value *in, kt_value *out) {
+  if (c->n_in == 2)
+    two(in, out, true);
+  else
+    amax(c, in, out);
+  if (cf_option(c, "dim")) argmax(c, in, &out[1]);
+}
+
+static void min(const cf_case *c, const kt_value *in, kt_value *out) {
+  if (c->n_in == 2)
+    two(in, out, false);
+  else
+    amin(c, in, out);
+  if (cf_option(c, "dim")) argmin(c, in, &out[1]);
+}
+
+const cf_oracle_row cf_oracles_reduce[] = {{"sum", sum},
+                                           {"mean", mean},
+                                           {"prod", prod},
+                                           {"amax", amax},
+                                           {"amin", amin},
+                                           {"argmax", argmax},
+                                           {"argmin", argmin},
+                                           {"max", max},
+                                           {"min", min},
+                                           {"var", var},
+                                           {"std", std},
+                                           {"norm", norm},
+                                           {"sumsq", sumsq},
+                                           {"logsumexp", logsumexp},
+                                           {"any", any},
+                                           {"all", all},
+                                           {"count_nonzero", count_nonzero},
+                                           {"nansum", nansum},
+                                           {"nanmean", nanmean},
+                                           {"aminmax", aminmax},
+                                           {"var_mean", var_mean},
+                                           {"std_mean", std_mean},
                                            {NULL, NULL}};

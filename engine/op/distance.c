@@ -1,0 +1,92 @@
+/* Distances between vectors. */
+#include <math.h>
+
+#include "op/norm.h"
+
+static neap_id difference(neap_graph *g, const neap_op *op, neap_id a, neap_id b) {
+  return neap__is_floating(g, op, a) && neap__is_floating(g, op, b) ? neap__build2(g, &neap__op_sub, a, b) : NEAP_NONE;
+}
+
+static neap_id norm_along(neap_graph *g, neap_id x, double p, int32_t dim, bool keep) {
+  neap_opt dims = neap__opt_list((int64_t[]){dim}, 1);
+  return x == NEAP_NONE ? x : neap__norm_of(g, x, p, &(neap_span){&dims, keep});
+}
+
+static neap_id dist(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  neap_opt dims = NEAP_UNSET;
+  neap_id x = difference(g, op, in[0], in[1]);
+  if (x == NEAP_NONE || !neap__dims_of(g, op, x, &dims, &dims)) return NEAP_NONE;
+  return neap__norm_of(g, x, opt[0].v.f, &(neap_span){&dims, false});
+}
+
+/* eps is added to the difference, as torch does, so that its norm has a slope where the two are equal. */
+static neap_id pairwise_distance(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in,
+                                 const neap_opt *opt) {
+  (void)n_in;
+  neap_id x = difference(g, op, in[0], in[1]);
+  int32_t ndim = neap__desc_at(g, x).shape.ndim;
+  if (x == NEAP_NONE) return x;
+  if (ndim == 0) return neap__graph_fail(g, op, NEAP_SHAPE, "scalars are no vectors");
+  if (opt[1].v.f != 0) x = neap__with_number(g, &neap__op_add, x, opt[1].v.f);
+  return norm_along(g, x, opt[0].v.f, ndim - 1, opt[2].v.i != 0);
+}
+
+/* (..., P, M) and (..., R, M) -> (..., P, R) */
+static neap_id cdist(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  neap_shape a = neap__desc_at(g, in[0]).shape, b = neap__desc_at(g, in[1]).shape;
+  if (a.ndim < 2 || b.ndim < 2)
+    return neap__graph_fail(g, op, NEAP_SHAPE, "expected vectors in rows: at least 2 dimensions each");
+  if (a.dim[a.ndim - 1] != b.dim[b.ndim - 1])
+    return neap__graph_fail(g, op, NEAP_SHAPE, "vectors of %lld and of %lld numbers have no distance",
+                            (long long)a.dim[a.ndim - 1], (long long)b.dim[b.ndim - 1]);
+  neap_id rows = neap__insert_dim(g, in[0], a.ndim - 1), columns = neap__insert_dim(g, in[1], b.ndim - 2);
+  neap_id x = difference(g, op, rows, columns);
+  return norm_along(g, x, opt[0].v.f, neap__desc_at(g, x).shape.ndim - 1, false);
+}
+
+static const char *const dist_samples[] = {"f32[2,3] f32[2,3]",  "f32[2,3] f32[3]; p=1", "f32[5] f32[5]; p=inf",
+                                           "f64[4] f64[4]; p=3", "f32[0,3] f32[3]",      NULL};
+static const char *const pair_samples[] = {
+    "f32[2,3] f32[2,3]",  "f32[2,3] f32[3]; p=1", "f32[2,4,5] f32[4,5]; eps=0; keepdim=true",
+    "f64[4] f64[4]; p=3", "f32[0,3] f32[3]",      NULL};
+static const char *const cdist_samples[] = {"f32[4,3] f32[2,3]",        "f32[2,4,3] f32[5,3]; p=1",
+                                            "f32[2,3] f32[2,3]; p=inf", "f64[2,3,4] f64[2,1,4]; p=3",
+                                            "f32[0,3] f32[2,3]",        NULL};
+
+const neap_op neap__op_dist = {
+    .name = "dist",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .opts = {{.name = "p", .type = NEAP_OPT_FLOAT, .def = 2, .has_default = true}},
+    .expand = dist,
+    .samples = dist_samples,
+    .doc = "The `p`-norm of the difference of two values.",
+};
+
+const neap_op neap__op_pairwise_distance = {
+    .name = "pairwise_distance",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .opts = {{.name = "p", .type = NEAP_OPT_FLOAT, .def = 2, .has_default = true},
+             {.name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-6, .has_default = true},
+             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .expand = pairwise_distance,
+    .samples = pair_samples,
+    .doc = "The `p`-norm along the last dimension of the difference of two values plus `eps`.",
+};
+
+const neap_op neap__op_cdist = {
+    .name = "cdist",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .opts = {{.name = "p", .type = NEAP_OPT_FLOAT, .def = 2, .has_default = true, .max = HUGE_VAL}},
+    .expand = cdist,
+    .samples = cdist_samples,
+    .doc = "The `p`-norm of the difference of each row of the first input [..., P, M] and each row of the second [..., "
+           "R, M]: [..., P, R].",
+};
