@@ -66,6 +66,12 @@ static void running_line(const cf_case *c, const double *x, int64_t n, double *y
   }
 }
 
+static void cumprod_line(const cf_case *c, const double *x, int64_t n, double *y, int64_t made) {
+  double p = 1;
+  (void)c, (void)made;
+  for (int64_t i = 0; i < n; i++) y[i] = p *= x[i];
+}
+
 /* Each by itself, by the largest before it. */
 static void logcumsumexp_line(const cf_case *c, const double *x, int64_t n, double *y, int64_t made) {
   (void)c, (void)made;
@@ -145,6 +151,7 @@ LINE(softmax, softmax_line, -1)
 LINE(log_softmax, log_softmax_line, -1)
 LINE(softmin, softmin_line, -1)
 LINE(cumsum, running_line, -1)
+LINE(cumprod, cumprod_line, -1)
 LINE(logcumsumexp, logcumsumexp_line, -1)
 LINE(cummax_places, cummax_places_line, -1)
 LINE(argsort, argsort_line, -1)
@@ -192,7 +199,7 @@ const cf_oracle_row cf_oracles_line[] = {{"softmax", softmax},
                                          {"argsort", argsort},
                                          {"topk", topk},
                                          {"topk_indices", topk_indices},
-
+                                         {"cumprod", cumprod},
                                          {"logcumsumexp", logcumsumexp},
                                          {"cummax_places", cummax_places},
                                          {"cummax", cummax},
