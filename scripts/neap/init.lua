@@ -17,6 +17,7 @@ for name, v in pairs(core) do
   if not private[name] then neap[name] = v end
 end
 
+local compare = require "neap.compare"
 local program = require "neap.program"
 local report = require "neap.report"
 local shape = require "neap.shape"
@@ -34,6 +35,9 @@ neap.save, neap.load = store.save, store.load
 neap.split, neap.chunk = shape.split, shape.chunk
 core.method("split", shape.split)
 core.method("chunk", shape.chunk)
+neap.equal, neap.allclose = compare.equal, compare.allclose
+core.method("equal", compare.equal)
+core.method("allclose", compare.allclose)
 
 -- Loaded at first use, so that a host which only runs tensors pays for no more.
 local lazy = {

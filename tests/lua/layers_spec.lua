@@ -98,7 +98,7 @@ describe("Activations as layers", function()
     expect.near_all({-0.5, 3}, layer(neap.tensor {-2, 3}))
     local wide = nn.PReLU {channels = 2, init = 0.5}
     expect.near_all({-1, 3, -1, 3}, wide(neap.tensor {{{-2, 3}, {-2, 3}}}))
-    raises("SHAPE", function() wide(neap.ones(2, 3)) end, "2 channels")
+    raises("SHAPE", function() wide(neap.ones(2, 3)) end, "2 slopes", "3 channels")
   end)
 end)
 

@@ -29,12 +29,36 @@ activation("SiLU", "silu")
 --- `x tanh(softplus(x))` (Misra 2019)
 ---@return neap.Module
 activation("Mish", "mish")
---- `log(1 + exp(x))`
----@return neap.Module
-activation("Softplus", "softplus")
 --- `x min(max(x + 3, 0), 6) / 6` (Howard et al. 2019)
 ---@return neap.Module
 activation("Hardswish", "hardswish")
+--- `min(max(x + 3, 0), 6) / 6`
+---@return neap.Module
+activation("Hardsigmoid", "hardsigmoid")
+--- `log(sigmoid(x))`, which does not overflow
+---@return neap.Module
+activation("LogSigmoid", "logsigmoid")
+--- `x / (1 + |x|)`
+---@return neap.Module
+activation("Softsign", "softsign")
+--- `x - tanh(x)`
+---@return neap.Module
+activation("Tanhshrink", "tanhshrink")
+--- ELU with the slope and alpha that keep mean 0 and variance 1 (Klambauer et al. 2017)
+---@return neap.Module
+activation("SELU", "selu")
+--- x, but no less than 0 and no more than 6
+---@return neap.Module
+activation("ReLU6", "relu6")
+
+---@class neap.nn.SoftplusOptions
+---@field beta? number (default 1)
+---@field threshold? number of `beta x`, above which the layer is linear (default 20)
+
+--- `log(1 + exp(beta x)) / beta`
+---@param options? neap.nn.SoftplusOptions
+---@return neap.Module
+activation("Softplus", "softplus", {beta = {kind = "number"}, threshold = {kind = "number"}})
 
 ---@class neap.nn.GELUOptions
 ---@field approximate? "none"|"tanh" "tanh": the approximation of the paper, which GPT-2 uses (default "none")
@@ -60,6 +84,26 @@ activation("LeakyReLU", "leaky_relu", {negative_slope = {kind = "number"}})
 ---@return neap.Module
 activation("ELU", "elu", {alpha = {kind = "number"}})
 
+---@class neap.nn.CELUOptions
+---@field alpha? number (default 1)
+
+--- x where positive, else `alpha (exp(x / alpha) - 1)` (Barron 2017)
+---@param options? neap.nn.CELUOptions
+---@return neap.Module
+activation("CELU", "celu", {alpha = {kind = "number"}})
+
+---@class neap.nn.ShrinkOptions
+---@field lambd? number (default 0.5)
+
+--- x where it is further from 0 than `lambd`, else 0
+---@param options? neap.nn.ShrinkOptions
+---@return neap.Module
+activation("Hardshrink", "hardshrink", {lambd = {kind = "number"}})
+--- x brought nearer to 0 by `lambd`, and 0 where it is no further
+---@param options? neap.nn.ShrinkOptions
+---@return neap.Module
+activation("Softshrink", "softshrink", {lambd = {kind = "number", min = 0}})
+
 ---@class neap.nn.HardtanhOptions
 ---@field min_val? number (default -1)
 ---@field max_val? number (default 1)
@@ -69,10 +113,16 @@ activation("ELU", "elu", {alpha = {kind = "number"}})
 ---@return neap.Module
 activation("Hardtanh", "hardtanh", {min_val = {kind = "number"}, max_val = {kind = "number"}})
 
---- x, but no less than 0 and no more than 6
+--- x where it is above `threshold`, else `value`
+---@param threshold number
+---@param value number
 ---@return neap.Module
-M.ReLU6 = module.module("ReLU6", {
-  forward = function(_, x) return core.hardtanh(x, {min_val = 0, max_val = 6}) end,
+M.Threshold = module.module("Threshold", {
+  init = function(self, threshold, value)
+    self.threshold = check.value("nn.Threshold", "threshold", threshold, {kind = "number"})
+    self.value = check.value("nn.Threshold", "value", value, {kind = "number"})
+  end,
+  forward = function(self, x) return core.threshold(x, self.threshold, self.value) end,
 }, true)
 
 ---@class neap.nn.PReLUOptions
@@ -89,18 +139,7 @@ M.PReLU = module.module("PReLU", {
     })
     self.weight = module.parameter {shape = {o.channels}, init = o.init}
   end,
-  forward = function(self, x)
-    local slope, channels = self.weight, self.weight.shape[1]
-    if channels > 1 then
-      if x.ndim < 2 or x.shape[2] ~= channels then
-        check.fail("SHAPE", "nn.PReLU: the input is %s, expected %d channels", check.shape_text(x.shape), channels)
-      end
-      local shape = {channels}
-      for i = 3, x.ndim do shape[i - 1] = 1 end
-      slope = slope:reshape(shape)
-    end
-    return x:relu() - slope * (-x):relu()
-  end,
+  forward = function(self, x) return core.prelu(x, self.weight) end,
 }, true)
 
 local function over_dim(name, op)
@@ -124,5 +163,9 @@ over_dim("LogSoftmax", "log_softmax")
 ---@param dim? integer (default -1)
 ---@return neap.Module
 over_dim("Softmin", "softmin")
+--- The first half along a dimension, gated by the sigmoid of the second (Dauphin et al. 2016)
+---@param dim? integer (default -1)
+---@return neap.Module
+over_dim("GLU", "glu")
 
 return M
