@@ -110,6 +110,9 @@ const neap_op neap__op_relu6 = {
     .expand = relu6,
     .samples = samples,
     .doc = "x cut to 0 and 6 (Krizhevsky 2010); no gradient at and beyond them.",
+    .example = "print(neap.relu6(neap.tensor {-1, 3, 9}))  --> tensor fp32 [3] {0, 3, 6}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_softplus = {

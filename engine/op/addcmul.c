@@ -32,10 +32,15 @@ const neap_op neap__op_addcmul = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
-    .opts = {{.name = "value", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .opts =
+        {{.name = "value", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true, .doc = "Factor of what is added."}},
     .expand = addcmul,
     .samples = samples,
     .doc = "The first input plus `value` times the product of the others.",
+    .example = "print(neap.addcmul(neap.tensor {1, 1}, neap.tensor {2, 3}, neap.tensor {4, 5}, {value = 0.5}))  --> "
+               "tensor fp32 [2] {5, 8.5}",
+    .topic = NEAP_TOPIC_ARITHMETIC,
+    .args = "x [...], a [...], b [...] -> [...]",
 };
 
 const neap_op neap__op_addcdiv = {
@@ -43,8 +48,13 @@ const neap_op neap__op_addcdiv = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
-    .opts = {{.name = "value", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .opts =
+        {{.name = "value", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true, .doc = "Factor of what is added."}},
     .expand = addcdiv,
     .samples = samples,
     .doc = "The first input plus `value` times the quotient of the others.",
+    .example = "print(neap.addcdiv(neap.tensor {1, 1}, neap.tensor {2, 3}, neap.tensor {4, 6}, {value = 2}))  --> "
+               "tensor fp32 [2] {2, 2}",
+    .topic = NEAP_TOPIC_ARITHMETIC,
+    .args = "x [...], a [...], b [...] -> [...]",
 };

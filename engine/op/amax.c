@@ -79,9 +79,18 @@ const neap_op neap__op_aminmax = {
     .max_in = 1,
     .n_out = 2,
     .results = 2,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out."},
+             {.name = "keepdim",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether those dimensions stay, with size 1."}},
     .expand_all = aminmax,
     .samples = samples,
     .doc = "Smallest and largest value over the dimensions `dim` (all when left out).",
+    .example = "local low, high = neap.aminmax(neap.tensor {{3, 1, 2}, {4, 6, 5}}, 2)\n"
+               "print(low)  --> tensor fp32 [2] {1, 4}\n"
+               "print(high)  --> tensor fp32 [2] {3, 6}",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "x [...] -> low [... without dim], high [... without dim]",
 };

@@ -22,4 +22,7 @@ const neap_op neap__op_bitwise_not = {
     .expand = expand,
     .samples = samples,
     .doc = "Each bit turned round; of bool, not.",
+    .example = "print(neap.bitwise_not(neap.tensor({0, 5}, {dtype = \"int64\"})))  --> tensor int64 [2] {-1, -6}",
+    .topic = NEAP_TOPIC_ARITHMETIC,
+    .args = "x [...] integers or bool -> [...] as x",
 };

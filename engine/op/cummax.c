@@ -51,18 +51,25 @@ static void cummin(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t
 static const char *const samples[] = {"f32[2,5]:distinct; dim=2", "f32[2,3,4]:distinct; dim=2", "f32[0,3]; dim=2",
                                       "i64[3,7]:below=3; dim=2",  "f64[9]:distinct; dim=1",     NULL};
 
-#define RUNNING(op_name, builder, text)                                                                           \
-  {                                                                                                               \
-    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 2, .results = 2,                                          \
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}}, .expand_all = builder, .samples = samples, \
-    .doc = text                                                                                                   \
+#define RUNNING(op_name, builder, text, shown)                                                               \
+  {                                                                                                          \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 2, .results = 2,                                     \
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Dimension to go along."}},      \
+    .expand_all = builder, .samples = samples, .doc = text, .example = shown, .topic = NEAP_TOPIC_REDUCTION, \
+    .args = "x [...] -> value [...], place [...] int64"                                                      \
   }
 
 const neap_op neap__op_cummax =
     RUNNING("cummax", cummax,
             "Largest element along `dim` up to and with each one, and its 0-based place; of equal ones the last, NaN "
-            "wins.");
+            "wins.",
+            "local value, place = neap.cummax(neap.tensor {2, 1, 3, 0}, 1)\n"
+            "print(value)  --> tensor fp32 [4] {2, 2, 3, 3}\n"
+            "print(place)  --> tensor int64 [4] {0, 0, 2, 2}");
 const neap_op neap__op_cummin =
     RUNNING("cummin", cummin,
             "Smallest element along `dim` up to and with each one, and its 0-based place; of equal ones the last, NaN "
-            "wins.");
+            "wins.",
+            "local value, place = neap.cummin(neap.tensor {2, 1, 3, 0}, 1)\n"
+            "print(value)  --> tensor fp32 [4] {2, 1, 1, 0}\n"
+            "print(place)  --> tensor int64 [4] {0, 1, 1, 3}");

@@ -60,10 +60,17 @@ const neap_op neap__op_dist = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "p", .type = NEAP_OPT_FLOAT, .def = 2, .has_default = true}},
+    .opts = {{.name = "p",
+              .type = NEAP_OPT_FLOAT,
+              .def = 2,
+              .has_default = true,
+              .doc = "Order of the norm: 0 counts, infinite takes the largest."}},
     .expand = dist,
     .samples = dist_samples,
     .doc = "The `p`-norm of the difference of two values.",
+    .example = "print(neap.dist(neap.tensor {0, 0}, neap.tensor {3, 4}))  --> tensor fp32 [] 5",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "a [...], b [...] -> []",
 };
 
 const neap_op neap__op_pairwise_distance = {
@@ -71,12 +78,25 @@ const neap_op neap__op_pairwise_distance = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "p", .type = NEAP_OPT_FLOAT, .def = 2, .has_default = true},
-             {.name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-6, .has_default = true},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts =
+        {{.name = "p",
+          .type = NEAP_OPT_FLOAT,
+          .def = 2,
+          .has_default = true,
+          .doc = "Order of the norm: 0 counts, infinite takes the largest."},
+         {.name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-6, .has_default = true, .doc = "Added to the difference."},
+         {.name = "keepdim",
+          .type = NEAP_OPT_BOOL,
+          .def = 0,
+          .has_default = true,
+          .doc = "Whether the last dimension stays, with size 1."}},
     .expand = pairwise_distance,
     .samples = pair_samples,
     .doc = "The `p`-norm along the last dimension of the difference of two values plus `eps`.",
+    .example =
+        "print(neap.pairwise_distance(neap.zeros(2), neap.tensor {3, 4}, {p = 1, eps = 0}))  --> tensor fp32 [] 7",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "a [..., M], b [..., M] -> [...]",
 };
 
 const neap_op neap__op_cdist = {
@@ -84,9 +104,18 @@ const neap_op neap__op_cdist = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "p", .type = NEAP_OPT_FLOAT, .def = 2, .has_default = true, .max = HUGE_VAL}},
+    .opts = {{.name = "p",
+              .type = NEAP_OPT_FLOAT,
+              .def = 2,
+              .has_default = true,
+              .max = HUGE_VAL,
+              .doc = "Order of the norm: 0 counts, infinite takes the largest."}},
     .expand = cdist,
     .samples = cdist_samples,
     .doc = "The `p`-norm of the difference of each row of the first input [..., P, M] and each row of the second [..., "
            "R, M]: [..., P, R].",
+    .example = "print(neap.cdist(neap.tensor {{0, 0}, {3, 4}}, neap.tensor {{0, 0}, {3, 0}}))  --> tensor fp32 [2, 2] "
+               "{{0, 3}, {5, 4}}",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "a [..., P, M], b [..., R, M] -> [..., P, R]",
 };

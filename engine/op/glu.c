@@ -23,8 +23,11 @@ const neap_op neap__op_glu = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true, .doc = "Dimension that is halved."}},
     .expand = expand,
     .samples = samples,
     .doc = "The first half along `dim` times the sigmoid of the second (Dauphin et al. 2016).",
+    .example = "print(neap.glu(neap.tensor {1, 2, 0, 0}))  --> tensor fp32 [2] {0.5, 1}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };

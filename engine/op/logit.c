@@ -20,8 +20,13 @@ const neap_op neap__op_logit = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "eps", .type = NEAP_OPT_FLOAT, .min = 0, .max = 0.5}},
+    .opts =
+        {{.name = "eps", .type = NEAP_OPT_FLOAT, .min = 0, .max = 0.5, .doc = "To what x is cut, and to 1 less it."}},
     .expand = expand,
     .samples = samples,
     .doc = "log(x / (1 - x)); with `eps` of x cut to `eps` and 1 - `eps`, else NaN beyond 0 and 1.",
+    .example = "print(neap.logit(neap.tensor {0.5, 0.75}))  --> tensor fp32 [2] {0, 1.098612}\n"
+               "print(neap.logit(neap.tensor {0, 1}, {eps = 0.25}))  --> tensor fp32 [2] {-1.098612, 1.098612}",
+    .topic = NEAP_TOPIC_ARITHMETIC,
+    .args = "x [...] -> [...]",
 };

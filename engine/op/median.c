@@ -139,12 +139,21 @@ const neap_op neap__op_median = {
     .max_in = 1,
     .n_out = 2,
     .results = 2,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .doc = "Dimension to go along; all elements when left out."},
+             {.name = "keepdim",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether that dimension stays, with size 1."}},
     .expand_all = median,
     .samples = samples,
     .doc = "The lower of the middle elements along `dim`, and its 0-based place; of all elements, without a place, "
            "when `dim` is left out. NaN wins.",
+    .example = "local value, place = neap.median(neap.tensor {{4, 1, 3, 2}, {9, 7, 8, 6}}, 2)\n"
+               "print(value)  --> tensor fp32 [2] {2, 7}\n"
+               "print(place)  --> tensor int64 [2] {3, 1}",
+    .topic = NEAP_TOPIC_SORT,
+    .args = "x [...] -> value [... without dim], place [... without dim] int64",
 };
 
 const neap_op neap__op_nanmedian = {
@@ -153,11 +162,19 @@ const neap_op neap__op_nanmedian = {
     .max_in = 1,
     .n_out = 2,
     .results = 2,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .doc = "Dimension to go along; all elements when left out."},
+             {.name = "keepdim",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether that dimension stays, with size 1."}},
     .expand_all = nanmedian,
     .samples = samples,
     .doc = "median of what is not NaN.",
+    .example = "local value, place = neap.nanmedian(neap.tensor {4, 0 / 0, 3, 2}, 1)\n"
+               "print(value, place)  --> tensor fp32 [] 3\ttensor int64 [] 2",
+    .topic = NEAP_TOPIC_SORT,
+    .args = "x [...] -> value [... without dim], place [... without dim] int64",
 };
 
 const neap_op neap__op_kthvalue = {
@@ -166,12 +183,21 @@ const neap_op neap__op_kthvalue = {
     .max_in = 1,
     .n_out = 2,
     .results = 2,
-    .opts = {{.name = "k", .type = NEAP_OPT_INT, .required = true, .min = 1, .max = 1e15},
-             {.name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts =
+        {{.name = "k", .type = NEAP_OPT_INT, .required = true, .min = 1, .max = 1e15, .doc = "Which, counted from 1."},
+         {.name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true, .doc = "Dimension to go along."},
+         {.name = "keepdim",
+          .type = NEAP_OPT_BOOL,
+          .def = 0,
+          .has_default = true,
+          .doc = "Whether it stays, with size 1."}},
     .expand_all = kthvalue,
     .samples = kth_samples,
     .doc = "The `k`-th smallest element along `dim`, counted from 1, and its 0-based place; NaN is the largest.",
+    .example = "local value, place = neap.kthvalue(neap.tensor {4, 1, 3, 2}, 3)\n"
+               "print(value, place)  --> tensor fp32 [] 3\ttensor int64 [] 2",
+    .topic = NEAP_TOPIC_SORT,
+    .args = "x [...] -> value [... without dim], place [... without dim] int64",
 };
 
 const neap_op neap__op_quantile = {
@@ -179,16 +205,29 @@ const neap_op neap__op_quantile = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "q", .type = NEAP_OPT_FLOAT, .required = true, .min = 0, .max = 1},
-             {.name = "dim", .type = NEAP_OPT_DIM},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true},
+    .opts = {{.name = "q",
+              .type = NEAP_OPT_FLOAT,
+              .required = true,
+              .min = 0,
+              .max = 1,
+              .doc = "Which part lies below, from 0 to 1."},
+             {.name = "dim", .type = NEAP_OPT_DIM, .doc = "Dimension to go along; all elements when left out."},
+             {.name = "keepdim",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether that dimension stays, with size 1."},
              {.name = "interpolation",
               .type = NEAP_OPT_CHOICE,
               .def = 0,
               .has_default = true,
-              .choices = "linear|lower|higher|nearest|midpoint"}},
+              .choices = "linear|lower|higher|nearest|midpoint",
+              .doc = "What is taken between two elements."}},
     .expand = quantile,
     .samples = quantile_samples,
     .doc = "The point below which the part `q` of the elements along `dim` lies (of all elements when left out), "
            "between two elements by `interpolation`. NaN wins.",
+    .example = "print(neap.quantile(neap.tensor {1, 2, 3, 5}, 0.5))  --> tensor fp32 [] 2.5",
+    .topic = NEAP_TOPIC_SORT,
+    .args = "x [...] -> [... without dim]",
 };

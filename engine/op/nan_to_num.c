@@ -35,11 +35,14 @@ const neap_op neap__op_nan_to_num = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "nan", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true},
-             {.name = "posinf", .type = NEAP_OPT_FLOAT},
-             {.name = "neginf", .type = NEAP_OPT_FLOAT}},
+    .opts = {{.name = "nan", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true, .doc = "In the place of NaN."},
+             {.name = "posinf", .type = NEAP_OPT_FLOAT, .doc = "In the place of infinity."},
+             {.name = "neginf", .type = NEAP_OPT_FLOAT, .doc = "In the place of minus infinity."}},
     .expand = expand,
     .samples = samples,
     .doc = "x with NaN as `nan`, and infinities as `posinf` and `neginf` (left out: the largest number of the dtype, "
            "and minus it); no gradient there.",
+    .example = "print(neap.nan_to_num(neap.tensor {1, 0 / 0, 1 / 0}, {posinf = 9}))  --> tensor fp32 [3] {1, 0, 9}",
+    .topic = NEAP_TOPIC_ARITHMETIC,
+    .args = "x [...] -> [...]",
 };

@@ -35,4 +35,8 @@ const neap_op neap__op_prelu = {
     .samples = samples,
     .doc = "x where it is positive, else x times the second input: one slope, or one for each entry of dimension 2 (He "
            "et al. 2015).",
+    .example = "print(neap.prelu(neap.tensor {{-1, -1}, {2, 2}}, neap.tensor {0.25, 0.5}))  --> tensor fp32 [2, 2] "
+               "{{-0.25, -0.5}, {2, 2}}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [N, C, ...], slope [C] -> [N, C, ...]",
 };

@@ -32,6 +32,9 @@ const neap_op neap__op_selu = {
     .expand = selu,
     .samples = samples,
     .doc = "elu with alpha 1.6732632423543772, times 1.0507009873554805 (Klambauer et al. 2017).",
+    .example = "print(neap.selu(neap.tensor {-1, 0, 1}))  --> tensor fp32 [3] {-1.111331, 0, 1.050701}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_celu = {
@@ -39,8 +42,15 @@ const neap_op neap__op_celu = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "alpha", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .opts = {{.name = "alpha",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1,
+              .has_default = true,
+              .doc = "What it goes to far below 0, with a minus."}},
     .expand = celu,
     .samples = celu_samples,
     .doc = "x where it is positive, else `alpha` (exp(x / `alpha`) - 1) (Barron 2017).",
+    .example = "print(neap.celu(neap.tensor {-1, 0, 1}))  --> tensor fp32 [3] {-0.6321205, 0, 1}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };

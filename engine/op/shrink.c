@@ -56,10 +56,13 @@ const neap_op neap__op_hardshrink = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "lambd", .type = NEAP_OPT_FLOAT, .def = 0.5, .has_default = true}},
+    .opts = {{.name = "lambd", .type = NEAP_OPT_FLOAT, .def = 0.5, .has_default = true, .doc = "How far from 0."}},
     .expand = hardshrink,
     .samples = shrink_samples,
     .doc = "x where it is further from 0 than `lambd`, else 0.",
+    .example = "print(neap.hardshrink(neap.tensor {-1, 0.25, 2}))  --> tensor fp32 [3] {-1, 0, 2}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_softshrink = {
@@ -67,10 +70,19 @@ const neap_op neap__op_softshrink = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "lambd", .type = NEAP_OPT_FLOAT, .def = 0.5, .has_default = true, .min = 0, .max = HUGE_VAL}},
+    .opts = {{.name = "lambd",
+              .type = NEAP_OPT_FLOAT,
+              .def = 0.5,
+              .has_default = true,
+              .min = 0,
+              .max = HUGE_VAL,
+              .doc = "How far from 0."}},
     .expand = softshrink,
     .samples = shrink_samples,
     .doc = "x brought nearer to 0 by `lambd`, and 0 where it is no further.",
+    .example = "print(neap.softshrink(neap.tensor {-1, 0.25, 2}))  --> tensor fp32 [3] {-0.5, 0, 1.5}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_tanhshrink = {
@@ -81,6 +93,9 @@ const neap_op neap__op_tanhshrink = {
     .expand = tanhshrink,
     .samples = samples,
     .doc = "x - tanh(x).",
+    .example = "print(neap.tanhshrink(neap.tensor {-1, 0, 1}))  --> tensor fp32 [3] {-0.2384058, 0, 0.2384058}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_softsign = {
@@ -91,6 +106,9 @@ const neap_op neap__op_softsign = {
     .expand = softsign,
     .samples = samples,
     .doc = "x / (1 + |x|).",
+    .example = "print(neap.softsign(neap.tensor {-1, 0, 3}))  --> tensor fp32 [3] {-0.5, 0, 0.75}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_threshold = {
@@ -98,9 +116,13 @@ const neap_op neap__op_threshold = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "threshold", .type = NEAP_OPT_FLOAT, .required = true},
-             {.name = "value", .type = NEAP_OPT_FLOAT, .required = true}},
+    .opts = {{.name = "threshold", .type = NEAP_OPT_FLOAT, .required = true, .doc = "What x is to be above."},
+             {.name = "value", .type = NEAP_OPT_FLOAT, .required = true, .doc = "What it is else."}},
     .expand = threshold,
     .samples = threshold_samples,
     .doc = "x where it is above `threshold`, else `value`.",
+    .example =
+        "print(neap.threshold(neap.tensor {-1, 0.5, 2}, {threshold = 1, value = 20}))  --> tensor fp32 [3] {20, 20, 2}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
