@@ -126,33 +126,33 @@ static neap_status infer_grad(neap_infer *x) {
 #define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
 #define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
 
-/* Beside x: (1, C, 1, ...). */
 static neap_id sum_channels(neap_graph *g, neap_id v) {
   const int32_t n = neap__desc_at(g, v).shape.ndim;
   int64_t dims[NEAP_MAX_DIMS] = {0};
   for (int32_t i = 2; i < n; i++) dims[i - 1] = i;
-  return neap__reduce(g, &neap__op_sum, v, dims, n - 1, true);
+  return neap__reduce(g, &neap__op_sum, v, dims, n - 1, false);
 }
 
-/* With h = (x - mean) rstd, both of x's channels, and means over them: w rstd (d - mean(d) - h mean(d h)); sums of
- * d h and d. */
+/* v: (C) as (1, C, 1, ...). */
+static neap_id column(neap_graph *g, neap_id v, neap_id x) {
+  const neap_shape s = neap__desc_at(g, x).shape;
+  neap_shape to = {.ndim = s.ndim};
+  for (int32_t i = 0; i < s.ndim; i++) to.dim[i] = i == 1 ? s.dim[1] : 1;
+  return neap__reshape_to(g, v, &to);
+}
+
+#define MEAN(a) neap__build1(g, &neap__op_channel_mean, a)
+
+/* With h = (x - mean) rstd and means over channels: w rstd (d - mean(d) - h mean(d h)); sums of d h and d. */
 static void unfused_grad(neap_graph *g, const neap_node *n, neap_id *out) {
-  const neap_id d = n->in[0], x = n->in[1];
-  const neap_shape shape = neap__desc_at(g, x).shape, channels = neap__desc_at(g, n->out[1]).shape;
-  const double count = (double)neap__shape_count(&shape) / (shape.dim[1] > 0 ? (double)shape.dim[1] : 1);
-  const double share = count > 0 ? 1 / count : 0;
-  const neap_id off = SUB(x, neap__scale(g, sum_channels(g, x), share));
-  const neap_id var = neap__scale(g, sum_channels(g, neap__build1(g, &neap__op_square, off)), share);
+  const neap_id d = n->in[0], x = n->in[1], off = SUB(x, MEAN(x));
+  const neap_id var = MEAN(neap__build1(g, &neap__op_square, off));
   neap_id rstd = neap__build1(g, &neap__op_rsqrt, ADD(var, neap__const_like(g, x, n->opt[EPS].v.f)));
-  const neap_id h = MUL(off, rstd), dw = sum_channels(g, MUL(d, h)), db = sum_channels(g, d);
-  const neap_id to = SUB(SUB(d, neap__scale(g, db, share)), MUL(h, neap__scale(g, dw, share)));
-  if (n->n_in > 2) {
-    const neap_shape column = neap__desc_at(g, rstd).shape;
-    rstd = MUL(rstd, neap__reshape_to(g, n->in[2], &column));
-  }
-  out[0] = MUL(to, rstd);
-  out[1] = neap__reshape_to(g, dw, &channels);
-  out[2] = neap__reshape_to(g, db, &channels);
+  const neap_id h = MUL(off, rstd), product = MUL(d, h);
+  if (n->n_in > 2) rstd = MUL(rstd, column(g, n->in[2], x));
+  out[0] = MUL(SUB(SUB(d, MEAN(d)), MUL(h, MEAN(product))), rstd);
+  out[1] = sum_channels(g, product);
+  out[2] = sum_channels(g, d);
 }
 
 static const char *const grad_samples[] = {"f32[4,3,5,5] f32[4,3,5,5] f32[3]", "f32[6,4] f32[6,4]",
@@ -177,16 +177,14 @@ const neap_op neap__op_batch_norm_grad = {
 
 /* --- what scripts use -------------------------------------------------------------------------------------------- */
 
-/* v: (C) as (1, C, 1, ...), beside x. */
+/* v beside x. */
 static neap_id beside(neap_graph *g, neap_id v, neap_id x) {
   const neap_shape s = neap__desc_at(g, x).shape, p = neap__desc_at(g, v).shape;
-  neap_shape column = {.ndim = s.ndim};
   char xt[96], pt[96];
-  for (int32_t i = 0; i < s.ndim; i++) column.dim[i] = i == 1 ? s.dim[1] : 1;
   if (s.ndim < 2 || p.ndim != 1 || p.dim[0] != s.dim[1])
     return neap__graph_fail(g, NULL, NEAP_SHAPE, "statistics or parameters %s, expected [channels] of input %s",
                             neap__shape_text(&p, pt, sizeof pt), neap__shape_text(&s, xt, sizeof xt));
-  return neap__reshape_to(g, v, &column);
+  return column(g, v, x);
 }
 
 /* One factor and one summand a channel. */

@@ -67,7 +67,7 @@ static neap_status prepare(neap_cpu *cpu, const neap_sig *s, uint32_t x, const l
   b->n = d->shape.dim[0], b->c = d->shape.dim[1], b->inner = 1;
   for (int32_t i = 2; i < d->shape.ndim; i++) b->inner *= d->shape.dim[i];
   b->side_by_side = b->inner == 1 || (s->in[x].layout == NEAP_LAYOUT_LAST && b->c > 1);
-  b->sums = s->out[1].batch.kind == NEAP_B_SUM;
+  b->sums = s->n_out > 1 && s->out[1].batch.kind == NEAP_B_SUM;
   b->eps = s->opt[EPS].v.f;
   b->share = s->opt[SAMPLES].set && s->opt[SAMPLES].v.i > 0 ? (double)b->n / (double)s->opt[SAMPLES].v.i : 1;
   b->fn = by_dtype[b->n * b->inner > 0 ? d->dtype : 2 + d->dtype];
@@ -88,6 +88,11 @@ static neap_status prepare_backward(neap_cpu *cpu, const neap_sig *s, neap_cpu_k
   return prepare(cpu, s, 1, by_dtype, out, err);
 }
 
+static neap_status prepare_mean(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
+  static const line_fn by_dtype[] = {spread_f32, spread_f64, spread_f32, spread_f64};
+  return prepare(cpu, s, 0, by_dtype, out, err);
+}
+
 /* Whatever layout x has; the gradient has no other choice. */
 static void layouts(neap_cpu *cpu, const neap_sig *s, neap_layout *in, neap_layout *out) {
   const bool gradient = s->op == &neap__op_batch_norm_grad;
@@ -98,4 +103,5 @@ static void layouts(neap_cpu *cpu, const neap_sig *s, neap_layout *in, neap_layo
 }
 
 NEAP_CPU_KERNEL(batch_norm_train) = {.prepare = prepare_forward, .layouts = layouts};
+NEAP_CPU_KERNEL(channel_mean) = {.prepare = prepare_mean, .layouts = layouts};
 NEAP_CPU_KERNEL(batch_norm_grad) = {.prepare = prepare_backward, .layouts = layouts};

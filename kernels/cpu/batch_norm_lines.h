@@ -139,6 +139,20 @@ static void NAME(backward)(const norm *b, const neap_launch *l, const line *at, 
   NAME(affine)(at, x, d, (T *)l->out[0] + at->offset, mean, slope, shift, scale);
 }
 
+/* Every element becomes its channel's mean. */
+static void NAME(spread)(const norm *b, const neap_launch *l, const line *at, int64_t c) {
+  const T *x = (const T *)l->in[0] + at->offset;
+  T *y = (T *)l->out[0] + at->offset, mean[TILE];
+  sums s[TILE];
+  (void)c;
+  if (at->count * at->length == 0) return;
+  NAME(add_sums)(at, x, NULL, x, s);
+  for (int64_t j = 0; j < at->n; j++) mean[j] = (T)NAME(moments_of)(b, at, &s[j], x[j]).mean;
+  for (int64_t i = 0; i < at->count; i++, y += at->stride)
+    for (int64_t p = 0; p < at->length; p++)
+      for (int64_t j = 0; j < at->n; j++) y[p + j] = mean[j];
+}
+
 /* Without samples the sums over them are zero. */
 static void NAME(nothing)(const norm *b, const neap_launch *l, const line *at, int64_t c) {
   for (int64_t j = 0; j < at->n; j++) {

@@ -118,6 +118,18 @@ static void batch_statistic(const kt_value *in, kt_value *out, bool variance) {
   }
 }
 
+static void channel_mean(const cf_case *c, const kt_value *in, kt_value *out) {
+  (void)c;
+  out[0] = cf_made(&in[0].desc.shape);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) {
+    cf_place p;
+    double mean, var;
+    cf_locate(&in[0].desc.shape, i, &p);
+    channel(&in[0], p.at[1], 1, &mean, &var);
+    kt_set(&out[0], i, mean);
+  }
+}
+
 static void batch_mean(const cf_case *c, const kt_value *in, kt_value *out) {
   (void)c;
   batch_statistic(in, out, false);
@@ -128,7 +140,7 @@ static void batch_var(const cf_case *c, const kt_value *in, kt_value *out) {
   batch_statistic(in, out, true);
 }
 
-const cf_oracle_row cf_oracles_normalize[] = {{"layer_norm", layer_norm}, {"rms_norm", rms_norm},
-                                              {"group_norm", group_norm}, {"instance_norm", instance_norm},
-                                              {"batch_norm", batch_norm}, {"batch_mean", batch_mean},
-                                              {"batch_var", batch_var},   {NULL, NULL}};
+const cf_oracle_row cf_oracles_normalize[] = {
+    {"layer_norm", layer_norm},       {"rms_norm", rms_norm},         {"group_norm", group_norm},
+    {"instance_norm", instance_norm}, {"batch_norm", batch_norm},     {"batch_mean", batch_mean},
+    {"batch_var", batch_var},         {"channel_mean", channel_mean}, {NULL, NULL}};

@@ -157,3 +157,61 @@ describe("Hessian-vector products and third derivatives go through", function()
     end
   end)
 end)
+
+describe("A penalty on the gradient, trained", function()
+  local nn = neap.nn
+  local nets = {
+    norm = function() return nn.Sequential {nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 1)} end,
+    pool = function()
+      return nn.Sequential {
+        function(x) return x:reshape(-1, 1, 2, 2) end, nn.Conv2d(1, 3, 3, {padding = 1}), nn.Tanh(), nn.MaxPool2d(2),
+        function(x) return x:flatten(2) end, nn.Linear(3, 1),
+      }
+    end,
+    attention = function()
+      return nn.Sequential {
+        function(x) return x:reshape(-1, 2, 2) end,
+        function(x) return neap.scaled_dot_product_attention(x, x, x):flatten(2) end, nn.Linear(4, 1),
+      }
+    end,
+    batch = function() return nn.Sequential {nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1)} end,
+  }
+
+  local function penalty(net, x)
+    local _, g = neap.value_and_grad(function(a) return net(a):sum() end)(x)
+    return (g[1]:square():sum({dim = 2}):sqrt() - 1):square():mean()
+  end
+
+  --- The parameters after a step over all of x, `micro` samples at a time, and what is exact about it.
+  local function step(make, x, micro)
+    neap.manual_seed(1)
+    local net = make()
+    net:parameters()
+    local update = neap.update {
+      loss = function(a) return penalty(net, a) end, grain = 16, optimizer = neap.optim.sgd {params = net, lr = 0.5},
+    }
+    update:start_with(micro)
+    update(x)
+    local after = {}
+    for path, t in net:named_parameters() do after[path] = t:clone() end
+    return after, update:plan().exact
+  end
+
+  local x = neap.randn(64, 4)
+
+  it("gives the same bits in micro-batches", function()
+    for _, kind in ipairs {"norm", "pool", "attention"} do
+      local whole = step(nets[kind], x)
+      local cut, exact = step(nets[kind], x, 16)
+      assert.equal("bits", exact)
+      assert.is_true(expect.same_bits(whole, cut))
+    end
+  end)
+
+  it("sees the statistics of each micro-batch with batch norm, as the loss does", function()
+    local cut, exact = step(nets.batch, x, 32)
+    local a, b = step(nets.batch, x:narrow(1, 1, 32):clone()), step(nets.batch, x:narrow(1, 33, 32):clone())
+    assert.is_false(exact)
+    for path, t in pairs(cut) do expect.near_all(expect.values((a[path] + b[path]) / 2), t, 2e-6) end
+  end)
+end)
