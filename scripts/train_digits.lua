@@ -7,24 +7,11 @@ package.path = "./?.lua;" .. package.path
 local neap = require "neap"
 local simple_cnn = require "models.simple_cnn"
 
-local options = {data = "data/mnist10k.h5", out = "digits.h5", epochs = "45", batch = "512"}
-local without_default = {resume = true, journal = true}
-
-local function read_arguments()
-  for i = 1, #arg, 2 do
-    local name = arg[i]:match "^%-%-(%w+)$"
-    if not options[name or ""] and not without_default[name] then
-      error(("there is no option %q"):format(arg[i]), 0)
-    end
-    if not arg[i + 1] then error(("the option --%s needs a value"):format(name), 0) end
-    options[name] = arg[i + 1]
-  end
-  for _, name in ipairs {"epochs", "batch"} do
-    local n = math.tointeger(tonumber(options[name]))
-    if not n or n < 1 then error(("--%s is %q, expected a number of at least 1"):format(name, options[name]), 0) end
-    options[name] = n
-  end
-end
+local from = require "scripts.options"
+local options = from.read {
+  data = "data/mnist10k.h5", out = "digits.h5", epochs = from.at_least(1, 45), batch = from.at_least(1, 512),
+  resume = false, journal = false,
+}
 
 --- Bytes (batch, 28, 28) to images (batch, 1, 28, 28) in [0, 1].
 local function to_images(batch)
@@ -78,7 +65,6 @@ local function rate(step, steps)
   return RATE * math.min(1, step / 8) * (0.51 + 0.49 * math.cos(math.pi * step / steps))
 end
 
-read_arguments()
 local train = loader("train", {shuffle = true, seed = 1, transform = to_shifted_images})
 local test = loader("test", {transform = to_images})
 local trainer = neap.trainer {
@@ -87,7 +73,7 @@ local trainer = neap.trainer {
   optimizer = neap.optim.adamw {lr = rate(1, options.epochs), weight_decay = 0.05},
   policy = neap.policy.chain {neap.policy.micro_batch {exact = "bits"}, neap.policy.checkpoint_and_stop()},
   checkpoint = {path = options.out, keep = 1},
-  journal = options.journal,
+  journal = options.journal or nil,
 }
 trainer:on("oom", print_answer)
 trainer:on("step", function(t, event)

@@ -3,14 +3,17 @@
 ---   build/neap --memory 64MiB scripts/train_gan.lua [--data FILE.h5] [--out FILE.png] [--epochs N] [--steps N]
 ---        [--batch N] [--rate R] [--latent N] [--width N] [--seed N] [--save FILE.h5]
 --- After each epoch a sheet of digits is drawn from the same numbers. --steps ends a run early; 0: not.
+--- Exit codes: 0, 1 for errors.
 package.path = "./?.lua;" .. package.path
 local neap = require "neap"
 local gan = require "models.gan"
 local png = require "scripts.png"
 
-local options = require("scripts.options").read {
+local from = require "scripts.options"
+local options = from.read {
   data = "data/mnist10k.h5", out = "digits.png", save = false, seed = 1,
-  epochs = 10, steps = 0, batch = 64, rate = 3e-4, latent = 32, width = 16,
+  epochs = from.at_least(1, 10), steps = 0, batch = from.at_least(1, 64), rate = 3e-4,
+  latent = from.at_least(1, 32), width = from.at_least(1, 16),
 }
 local LATENT <const>, BATCH <const> = options.latent, options.batch
 

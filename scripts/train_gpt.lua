@@ -8,10 +8,12 @@ package.path = "./?.lua;" .. package.path
 local neap = require "neap"
 local gpt = require "models.gpt"
 
-local options = require("scripts.options").read {
+local from = require "scripts.options"
+local options = from.read {
   text = "data/pride_and_prejudice.txt", out = "gpt.h5", resume = false, seed = 1,
-  steps = 1200, batch = 32, rate = 3e-3, every = 250,
-  layers = 4, width = 128, heads = 4, context = 64,
+  steps = from.at_least(1, 1200), batch = from.at_least(1, 32), rate = 3e-3, every = from.at_least(1, 250),
+  layers = from.at_least(1, 4), width = from.at_least(1, 128), heads = from.at_least(1, 4),
+  context = from.at_least(1, 64),
 }
 local CONTEXT <const> = options.context
 local random = neap.data.random

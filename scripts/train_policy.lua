@@ -7,10 +7,10 @@ package.path = "./?.lua;" .. package.path
 local neap = require "neap"
 local actor_critic = require "models.actor_critic"
 
-local options = require("scripts.options").read {
-  seed = 1, steps = 1000000, target = 475.0, carts = 32, rate = 1e-3,
+local from = require "scripts.options"
+local options = from.read {
+  seed = 1, steps = from.at_least(1, 1000000), target = 475.0, carts = from.at_least(1, 32), rate = 1e-3,
 }
-if options.carts < 1 then error("--carts is 0, expected at least 1", 0) end
 local random = neap.data.random
 
 local HORIZON <const> = 64       -- steps of every cart between two rounds of updates

@@ -24,12 +24,12 @@ local function numbers(text, pattern)
 end
 
 describe("scripts/options.lua", function()
-  local defaults = {steps = 10, rate = 0.5, out = "a.h5", resume = false}
+  local defaults = {steps = 10, rate = 0.5, out = "a.h5", resume = false, batch = options.at_least(1, 4)}
 
   it("keeps defaults and reads values of their types", function()
-    assert.same(defaults, options.read(defaults, {}))
+    assert.same({steps = 10, rate = 0.5, out = "a.h5", resume = false, batch = 4}, options.read(defaults, {}))
     local o = options.read(defaults, {"--steps", "7", "--rate", "2", "--resume", "b.h5"})
-    assert.same({steps = 7, rate = 2, out = "a.h5", resume = "b.h5"}, o)
+    assert.same({steps = 7, rate = 2, out = "a.h5", resume = "b.h5", batch = 4}, o)
     assert.equal("integer", math.type(o.steps))
   end)
 
@@ -37,10 +37,45 @@ describe("scripts/options.lua", function()
     for _, case in ipairs {
       {{"--stepz", "1"}, "--stepz"}, {{"steps", "1"}, "--out, --rate"}, {{"--steps"}, "needs a value"},
       {{"--steps", "1.5"}, "whole number"}, {{"--rate", "fast"}, "fast"}, {{"--rate", "-1"}, "at least 0"},
-      {{"--rate", "nan"}, "nan"},
+      {{"--rate", "nan"}, "nan"}, {{"--rate", "inf"}, "inf"}, {{"--batch", "0"}, "at least 1"},
     } do
-      local message = expect.error_of(options.read, defaults, case[1])
+      local message = tostring(expect.error_of(options.read, defaults, case[1]))
       assert.truthy(message:find(case[2], 1, true), message)
+    end
+  end)
+end)
+
+describe("Every runnable script", function()
+  local names = {"train_digits", "train_gan", "train_gpt", "train_policy"}
+
+  it("tells what it does and its options when asked for help", function()
+    for _, name in ipairs(names) do
+      local text, code = run(("scripts/%s.lua --help"):format(name))
+      assert.equal(0, code, text)
+      assert.truthy(text:find("^Learns") or text:find("learns"), text)
+      assert.truthy(text:find(("build/neap .*scripts/%s.lua"):format(name)), text)
+      assert.truthy(text:find "Exit codes: 0", text)
+      for option in text:gmatch "%[%-%-(%w+)" do
+        assert.truthy(text:find(("\n  %%-%%-%s +%%S"):format(option)), option .. " is not in\n" .. text)
+      end
+      for option in text:gmatch "\n  %-%-(%w+)" do
+        assert.truthy(text:find(("[--%s "):format(option), 1, true), option .. " is not in\n" .. text)
+      end
+    end
+  end)
+
+  it("ends with exit code 1 and a word about a wrong option", function()
+    for _, name in ipairs(names) do
+      for words, expected in pairs {
+        ["--no-such 1"] = 'there is no option "--no-such"', ["--wrong 1"] = "--help", stray = "stray",
+        ["--batch"] = name == "train_policy" and "--batch" or "needs a value",
+        [name == "train_policy" and "--carts 0" or "--batch 0"] = 'is "0", expected a whole number of at least 1',
+      } do
+        local text, code = run(("scripts/%s.lua %s"):format(name, words))
+        assert.equal(1, code, text)
+        assert.truthy(text:find(expected, 1, true), text)
+        assert.falsy(text:find "traceback", text)
+      end
     end
   end)
 end)
