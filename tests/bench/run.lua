@@ -19,6 +19,10 @@ local function labels(n, classes)
   return neap.tensor(t, {dtype = "int64"})
 end
 
+local function tokens(n, length)
+  return labels(n * length, 65):reshape {n, length}
+end
+
 local cases = {
   {
     name = "policy", title = "policy network 4-64-64-2, batch 32", steps = 2000, floor = 5,
@@ -40,7 +44,29 @@ local cases = {
         neap.randn(64, 1, 28, 28), labels(64, 10)
     end,
   },
+  {
+    name = "gpt", title = "GPT 4 layers, 128 wide, 32 x 64 tokens", steps = 16, floor = 1.0,
+    build = function()
+      local model = require "models.gpt" {vocab = 65, d = 128, heads = 4, layers = 4, context = 64}
+      return model, tokens(32, 64), tokens(32, 64)
+    end,
+    loss = function(model, x, y) return neap.cross_entropy(model(x):reshape {-1, 65}, y:reshape {-1}) end,
+  },
+  {
+    name = "lstm", title = "LSTM 2 layers, 128 wide, 32 x 64 tokens", steps = 16, floor = 1.0,
+    build = function()
+      return require "models.lstm_lm" {vocab = 65, d = 128, layers = 2}, tokens(32, 64), tokens(32, 64)
+    end,
+    loss = function(model, x, y)
+      local scores = model(x)
+      return neap.cross_entropy(scores:reshape {-1, 65}, y:reshape {-1})
+    end,
+  },
 }
+
+local function classify(model, x, y)
+  return neap.cross_entropy(model(x), y)
+end
 
 local function median(t)
   table.sort(t)
@@ -49,8 +75,9 @@ end
 
 local function ours(case)
   local model, x, y = case.build()
+  local loss = case.loss or classify
   local update = neap.update {
-    loss = function(a, b) return neap.cross_entropy(model(a), b) end,
+    loss = function(a, b) return loss(model, a, b) end,
     optimizer = neap.optim.sgd {params = model:parameters(), lr = 0.01, momentum = 0.9},
   }
   local times = {}
@@ -74,7 +101,7 @@ if not os.execute(python .. " -c 'import torch' >/dev/null 2>&1") then
 end
 
 local failed = false
-print(("%-38s %12s %12s %8s %8s"):format("", "neap us", "PyTorch us", "ratio", "floor"))
+print(("%-40s %12s %12s %8s %8s"):format("", "neap us", "PyTorch us", "ratio", "floor"))
 for _, case in ipairs(cases) do
   if not arg[1] or arg[1] == case.name then
     local ratios, a, b = {}, {}, {}
@@ -86,7 +113,7 @@ for _, case in ipairs(cases) do
     end
     local ratio = median(ratios)
     failed = failed or ratio < case.floor
-    print(("%-38s %12.1f %12.1f %8.2f %8.1f"):format(case.title, median(a) * 1e6, median(b) * 1e6, ratio, case.floor))
+    print(("%-40s %12.1f %12.1f %8.2f %8.1f"):format(case.title, median(a) * 1e6, median(b) * 1e6, ratio, case.floor))
   end
 end
 os.exit(failed and 1 or 0)
