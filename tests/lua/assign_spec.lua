@@ -1,4 +1,5 @@
 local neap = require "neap"
+local expect = require "support.expect"
 local nn = neap.nn
 
 --- A model with a slow copy of its weight that follows it, written at each commit.
@@ -45,4 +46,35 @@ describe("neap.assign in an update", function()
     neap.assign(t, neap.tensor {1, 2})
     assert.are.same({1, 2}, t:totable())
   end)
+end)
+
+describe("Writing to a tensor's elements", function()
+  it("is refused in a trace, with a hint at what to use", function()
+    for _, write in ipairs {
+      function(x) x[1] = 0 end, function(x) x[{1, {}}] = x:select(1, 2) end, function(x) x[{{}, {1, 2}}] = 3 end,
+    } do
+      local f = neap.compile(function(x)
+        write(x)
+        return x
+      end)
+      expect.fails("INVALID", {"t[...] = v", "neap.where", "neap.cat", "t:narrow"}, f, neap.ones(3, 3))
+    end
+  end)
+end)
+
+describe("Gradients of", function()
+  local forms = {
+    {"a row", function(t) return t[2] end, {0, 0, 0, 1, 1, 1, 0, 0, 0}},
+    {"a row from the end", function(t) return t[-1] end, {0, 0, 0, 0, 0, 0, 1, 1, 1}},
+    {"an element", function(t) return t[{1, 3}] end, {0, 0, 1, 0, 0, 0, 0, 0, 0}},
+    {"a part of a row", function(t) return t[{2, {1, 2}}] end, {0, 0, 0, 1, 1, 0, 0, 0, 0}},
+    {"columns from the end", function(t) return t[{{}, {-2, -1}}] end, {0, 1, 1, 0, 1, 1, 0, 1, 1}},
+    {"a part of a column", function(t) return t[{{2, 3}, 1}] end, {0, 0, 0, 1, 0, 0, 1, 0, 0}},
+  }
+  for _, form in ipairs(forms) do
+    it(form[1] .. " are where it was taken from", function()
+      local _, grads = neap.value_and_grad(function(t) return (form[2](t) * 1):sum() end)(neap.ones(3, 3))
+      expect.near_all(form[3], grads[1])
+    end)
+  end
 end)
