@@ -1,5 +1,6 @@
 local neap = require "neap"
 local expect = require "support.expect"
+local training = require "support.training"
 local nn, optim = neap.nn, neap.optim
 
 -- torch.optim 2.15 in fp64 (one tensor at a time), after 20 steps from these values along these gradients, both of
@@ -140,6 +141,25 @@ describe("Every optimizer", function()
         expect.near(case[3][i], a.w:totable()[i], 1e-12)
         expect.near(case[3][i], b.w:totable()[i], 4e-6)
       end
+    end
+  end)
+
+  it("is saved by a trainer, and resumed with the same bits", function()
+    local function trainer(case)
+      local o = {}
+      for name, v in pairs(case[2]) do o[name] = v end
+      return training.trainer {optimizer = optim[case[1]](o)}
+    end
+    for k, case in ipairs(cases) do
+      local path, whole, first, second = expect.path(), trainer(case), trainer(case), trainer(case)
+      whole:fit {steps = 5}
+      first:fit {steps = 3}
+      assert(first:save(path))
+      assert(second:resume(path))
+      second:fit {steps = 5}
+      assert.is_true(expect.same_bits(whole.model:state(), second.model:state()), "case " .. k)
+      assert.same(whole.optimizer:settings(), second.optimizer:settings())
+      expect.remove_files()
     end
   end)
 end)
