@@ -34,7 +34,8 @@ local Autoencoder = nn.module("Autoencoder", {
   init = function(self, sizes)
     local back = {}
     for i, n in ipairs(sizes) do back[#sizes + 1 - i] = n end
-    self.encoder, self.decoder = perceptron(sizes), perceptron(back)
+    self.encoder = perceptron(sizes)
+    self.decoder = perceptron(back)
   end,
   -- x: (batch, sizes[1])
   forward = function(self, x) return self.decoder(self.encoder(x)) end,

@@ -60,7 +60,10 @@ local Critic = nn.module("Critic", {
 })
 
 local GAN = nn.module("GAN", {
-  init = function(self, c) self.generator, self.critic = Generator(c), Critic(c) end,
+  init = function(self, c)
+    self.generator = Generator(c)
+    self.critic = Critic(c)
+  end,
   -- z: (batch, latent) -> what the critic says of the generator's images
   forward = function(self, z) return self.critic(self.generator(z)) end,
 })

@@ -33,8 +33,10 @@ end
 
 local Block = nn.module("BasicBlock", {
   init = function(self, inputs, outputs, stride)
-    self.conv1, self.bn1 = conv(inputs, outputs, 3, stride), nn.BatchNorm2d(outputs)
-    self.conv2, self.bn2 = conv(outputs, outputs, 3, 1), nn.BatchNorm2d(outputs)
+    self.conv1 = conv(inputs, outputs, 3, stride)
+    self.bn1 = nn.BatchNorm2d(outputs)
+    self.conv2 = conv(outputs, outputs, 3, 1)
+    self.bn2 = nn.BatchNorm2d(outputs)
     if stride ~= 1 or inputs ~= outputs then
       self.downsample = nn.Sequential {{"0", conv(inputs, outputs, 1, stride)}, {"1", nn.BatchNorm2d(outputs)}}
     end
@@ -56,7 +58,8 @@ end
 
 local ResNet = nn.module("ResNet", {
   init = function(self, c)
-    self.conv1, self.bn1 = conv(c.channels, c.width, 3, 1), nn.BatchNorm2d(c.width)
+    self.conv1 = conv(c.channels, c.width, 3, 1)
+    self.bn1 = nn.BatchNorm2d(c.width)
     local inputs = c.width
     for i, count in ipairs(blocks[c.depth]) do
       local outputs = c.width << (i - 1)

@@ -157,3 +157,20 @@ describe("models.lstm_lm", function()
     refuses(lstm_lm, {vocab = 5, d = 8, layers = 1}, {{vocab = 0}, {d = 2.5}, {layers = "two"}})
   end)
 end)
+
+describe("Models", function()
+  it("list their layers in the order in which they are used", function()
+    for name, case in pairs {
+      resnet = {
+        {depth = 18, classes = 10, width = 4}, {"conv1.weight", "bn1.weight", "bn1.bias", "layer1.0.conv1.weight"},
+      },
+      autoencoder = {{sizes = {4, 3, 2}}, {"encoder.fc1.weight"}},
+      gan = {{latent = 4, channels = 1, size = 28, width = 2}, {"generator.fc.weight"}},
+      actor_critic = {{observations = 4, actions = 2}, {"actor.fc1.weight"}},
+    } do
+      local paths = {}
+      for path in require("models." .. name)(case[1]):named_parameters() do paths[#paths + 1] = path end
+      assert.same(case[2], {table.unpack(paths, 1, #case[2])})
+    end
+  end)
+end)
