@@ -411,6 +411,33 @@ describe("A summary", function()
     assert.truthy(text:find("out: Linear +%[5, 2%] +10 +40 B"))
     assert.truthy(text:find("total +26 +104 B"))
   end)
+
+  --- The text, with nothing printed.
+  local function summary(net, ...)
+    local print_before = print
+    _G.print = function() end
+    local ok, text = pcall(net.summary, net, ...)
+    _G.print = print_before
+    if not ok then error(text, 0) end
+    return text
+  end
+
+  it("counts tied parameters once, and what is frozen apart", function()
+    local net = nn.Sequential {{"a", nn.Linear(3, 3)}, {"b", nn.Linear(3, 3, {bias = false})}}
+    net.b.weight = net.a.weight
+    local text = summary(net:freeze "a.bias", {5, 3})
+    assert.truthy(text:find("Sequential +%[5, 3%] +%- +%-"), text)
+    assert.truthy(text:find("b: Linear +%[5, 3%] +%- +%-"), text)
+    assert.truthy(text:find("total +12 +48 B"), text)
+    assert.truthy(text:find("of which frozen +3"), text)
+  end)
+
+  it("takes a shape for each input", function()
+    local text = summary(nn.Bilinear(2, 3, 4), {5, 2}, {5, 3})
+    assert.truthy(text:find("Bilinear +%[5, 4%] +28 +112 B"), text)
+    expect.fails("INVALID", {"the input's shape", "nil"}, summary, nn.Linear(1, 1))
+    expect.fails("INVALID", {"the shape of input 2", "the number 3"}, summary, nn.Bilinear(2, 3, 4), {5, 2}, 3)
+  end)
 end)
 
 describe("A compiled function", function()

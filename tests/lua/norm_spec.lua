@@ -46,6 +46,15 @@ describe("nn.BatchNorm1d", function()
     expect.near_all({0, 0}, layer(x):mean(1), 1e-5)
   end)
 
+  it("takes means over all batches without momentum", function()
+    local layer = nn.BatchNorm1d(2, {momentum = false})
+    for i = 1, 3 do layer(neap.tensor {{i, 0}, {i + 1, 2 * i}}) end
+    expect.near_all({2.5, 2}, layer.running_mean)
+    expect.near_all({0.5, (2 + 8 + 18) / 3}, layer.running_var)
+    assert.equal(3, layer:state().num_batches_tracked:item())
+    expect.fails("INVALID", {"momentum", '"x"', "from 0 to 1"}, nn.BatchNorm1d, 2, {momentum = "x"})
+  end)
+
   it("writes its statistics when an update commits, once", function()
     local layer = nn.BatchNorm1d(2, {momentum = 0.5})
     local update = update_of(layer)

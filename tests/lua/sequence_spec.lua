@@ -18,6 +18,21 @@ describe("nn.Embedding", function()
     expect.near_all({0.5, 0.5}, nn.Embedding(1, 2, {init = 0.5}).weight)
   end)
 
+  it("keeps a row of zeros for padding", function()
+    local layer = nn.Embedding(3, 2, {padding_idx = 1, init = "ones"})
+    expect.near_all({1, 1, 0, 0, 1, 1}, layer.weight)
+    local _, grads = nn.value_and_grad(layer, function(x) return layer(x):sum() end)(
+      neap.tensor({0, 1, 1, 2}, {dtype = "int64"}))
+    expect.near_all({1, 1, 0, 0, 1, 1}, grads.weight)
+    local a, b = nn.Embedding(3, 2, {padding_idx = 1}), nn.Embedding(3, 2)
+    neap.manual_seed(3)
+    a:parameters()
+    neap.manual_seed(3)
+    b:parameters()
+    assert.equal(b.weight[3]:tobytes(), a.weight[3]:tobytes())
+    raises("INVALID", function() nn.Embedding(3, 2, {padding_idx = 3}) end, "padding_idx", "0 to 2")
+  end)
+
   it("refuses sizes that are none", function()
     raises("INVALID", function() nn.Embedding(0, 2) end, "count")
     raises("INVALID", function() nn.Embedding(2, "wide") end, "width")
@@ -66,10 +81,95 @@ describe("nn.MultiheadAttention", function()
     expect.near_all({5, 6}, layer(x, context, mask))
   end)
 
+  it("drops weights in training only", function()
+    local x = neap.randn(2, 5, 4)
+    for _, causal in ipairs {false, true} do
+      local layer = nn.MultiheadAttention(4, 2, {dropout = 1e-9, is_causal = causal})
+      local fused = nn.MultiheadAttention(4, 2, {is_causal = causal})
+      fused:load_state(layer:state())
+      for _, mask in ipairs {neap.rand(5, 5):lt(0.8), neap.randn(1, 1, 5, 5)} do
+        if mask.dtype == "bool" then mask[{{}, 1}] = true end
+        expect.near_all(expect.values(fused(x, nil, mask)), layer(x, nil, mask), 1e-5)
+      end
+      expect.near_all(expect.values(fused(x)), layer(x), 1e-5)
+    end
+    local layer = nn.MultiheadAttention(4, 2, {dropout = 0.5})
+    local before = layer(x)
+    assert.is_true((layer(x) - before):abs():max():item() > 1e-3)
+    layer:eval()
+    assert.equal(layer(x):tobytes(), layer(x):tobytes())
+    raises("INVALID", function() nn.MultiheadAttention(4, 2, {dropout = 2}) end, "dropout", "2")
+  end)
+
+  it("looks back only where a mask lets it, when causal", function()
+    local layer = plain(2, 1, {is_causal = true, bias = false})
+    local x = neap.tensor {{{1, 0}, {2, 3}, {4, 5}}}
+    local mask = neap.tensor({{1, 1, 1}, {0, 1, 1}, {0, 1, 0}}, {dtype = "bool"})
+    for _, m in ipairs {mask, neap.zeros(3, 3):masked_fill(mask:logical_not(), {value = -math.huge})} do
+      expect.near_all({1, 0, 2, 3, 2, 3}, layer(x, nil, m))
+    end
+  end)
+
   it("refuses widths and shapes that do not fit", function()
     raises("INVALID", function() nn.MultiheadAttention(6, 4) end, "heads is 4", "6")
     raises("SHAPE", function() nn.MultiheadAttention(4, 2)(neap.ones(2, 4)) end, "[2, 4]", "(batch, length, 4)")
     raises("SHAPE", function() nn.MultiheadAttention(4, 2)(neap.ones(1, 2, 4), neap.ones(1, 2, 3)) end, "context")
+  end)
+end)
+
+describe("nn.TransformerEncoderLayer", function()
+  -- torch.nn.TransformerEncoderLayer(4, 2, 3, 0) of torch 2.15 in fp64, causal, with parameter k (in order)
+  -- sin(k + 0.7 i) and x cos(0.3 i^2), i from 1: y, and the gradient of (y^3).sum() by x.
+  local cases = {
+    {{}, {-0.56553473, 1.01702821, 1.29540862, 0.95001344, -0.96624815, 0.94975237, 0.75573279, 1.07160459, -0.84099534,
+          0.95236149, 0.69308016, 1.35783126},
+     {1.7514365, 2.0621258, -2.8012153, -2.0135324, -1.4622454, -0.5195058, 1.1741379, -0.2893697, -0.7348301,
+      -0.3499119, 0.8712098, -2.0775769}},
+    {{norm_first = true, activation = "gelu", bias = false},
+     {0.97605766, 0.78762641, -0.75856218, -1.04191956, 0.12740157, -0.10263266, 0.1655347, -0.41004427, 1.01176286,
+      -0.23505584, 0.83107808, -0.15850285},
+     {3.3105213, -0.4648569, 3.014887, 3.8416192, 0.5483478, -0.0995182, 0.2020418, 0.0160366, 3.5567774, 1.2953703,
+      2.7876065, -2.2555665}},
+  }
+
+  local function filled(shape, fn)
+    local list, n = {}, 1
+    for _, size in ipairs(shape) do n = n * size end
+    for i = 1, n do list[i] = fn(i) end
+    return neap.tensor(list):reshape(shape)
+  end
+
+  local function layer_of(options)
+    local o = {feedforward = 3, dropout = 0, is_causal = true}
+    for name, v in pairs(options) do o[name] = v end
+    local layer = nn.TransformerEncoderLayer(4, 2, o)
+    for k, p in ipairs(layer:parameters()) do
+      p:copy_(filled(p.shape, function(i) return math.sin(k + 0.7 * i) end))
+    end
+    return layer
+  end
+
+  it("computes what PyTorch's does", function()
+    local x = filled({1, 3, 4}, function(i) return math.cos(0.3 * i * i) end)
+    for _, case in ipairs(cases) do
+      local layer = layer_of(case[1])
+      local y, grad = neap.value_and_grad(function(v) return layer(v):pow(3):sum() end)(x)
+      expect.near_all(case[2], layer(x), 2e-5)
+      expect.near_all(case[3], grad[1] or grad, 2e-4)
+      expect.near(layer(x):pow(3):sum():item(), y:item(), 1e-5)
+    end
+  end)
+
+  it("drops in training only", function()
+    local layer, x = nn.TransformerEncoderLayer(4, 2, {feedforward = 3, dropout = 0.5}), neap.randn(1, 3, 4)
+    assert.are_not.equal(layer(x):tobytes(), layer(x):tobytes())
+    layer:eval()
+    assert.equal(layer(x):tobytes(), layer(x):tobytes())
+  end)
+
+  it("names what is wrong", function()
+    raises("INVALID", function() nn.TransformerEncoderLayer(4, 2, {activation = "selu"}) end, "activation", "selu")
+    raises("INVALID", function() nn.TransformerEncoderLayer(4, 3) end, "heads is 3")
   end)
 end)
 

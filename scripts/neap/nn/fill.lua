@@ -44,7 +44,10 @@ local function same_shape(a, b)
   return true
 end
 
-local function value(slot)
+--- The first value of a slot, as its init gives it.
+---@param slot table
+---@return any
+function M.value(slot)
   local init = slot.init
   if slot.rule then return slot.rule(slot, slot.settings) end
   if type(init) == "number" then return core.full(slot.shape, init, {dtype = slot.dtype}) end
@@ -53,7 +56,7 @@ local function value(slot)
 end
 
 local function draw(slot, path)
-  local tensor = value(slot)
+  local tensor = M.value(slot)
   if not check.is_tensor(tensor) then
     check.fail("INVALID", "the init of parameter %q gave %s, expected a tensor", path, check.describe(tensor))
   end

@@ -15,6 +15,8 @@ local losses = require "neap.nn.losses"
 local norm = require "neap.nn.norm"
 local attention = require "neap.nn.attention"
 local rnn = require "neap.nn.rnn"
+local clip = require "neap.nn.clip"
+local transformer = require "neap.nn.transformer"
 require "neap.nn.state"
 
 ---@class neap.nn
@@ -23,7 +25,7 @@ local M = {
   module = module.module, parameter = module.parameter, buffer = module.buffer,
   is_module = module.is_module, is_training = module.is_training, init = initializers.functions,
 }
-for _, list in ipairs {layers, activations, containers, norm, attention, rnn, losses} do
+for _, list in ipairs {layers, activations, containers, norm, attention, transformer, rnn, losses, clip} do
   for name, constructor in pairs(list) do M[name] = constructor end
 end
 

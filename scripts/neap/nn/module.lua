@@ -283,6 +283,14 @@ function M.path_of(tensor)
   return slot and slot.path
 end
 
+--- Whether a tensor is a parameter of a module, and frozen.
+---@param tensor neap.Tensor
+---@return boolean
+function M.is_frozen(tensor)
+  local slot = slot_of[tensor]
+  return slot ~= nil and slot.frozen == true
+end
+
 local function path_of_module(state)
   local names = {}
   while state.parent do

@@ -37,14 +37,19 @@ end
 
 local batch_norm_options = {
   eps = {kind = "number", min = 0, default = 1e-5},
-  momentum = {kind = "number", min = 0, max = 1, default = 0.1},
+  momentum = {kind = "any", default = 0.1},
   affine = {kind = "boolean", default = true},
   track_running_stats = {kind = "boolean", default = true},
 }
 
---- The running statistics move towards the batch's: at once, or when what they are part of has run.
+--- The running statistics move towards the batch's: at once, or when what they are part of has run. Without momentum
+--- they are the means over all batches so far.
 local function track(self, x)
   local m = self.momentum
+  if not m then
+    local n = self.num_batches_tracked + 1
+    self.num_batches_tracked, m = n, 1 / n
+  end
   self.running_mean = self.running_mean * (1 - m) + core.batch_mean(x) * m
   self.running_var = self.running_var * (1 - m) + core.batch_var(x) * m
 end
@@ -67,10 +72,12 @@ local function batch_norm(name, dims)
     init = function(self, channels, options)
       size(what, "channels", channels)
       local o = check.options(what, options, batch_norm_options)
+      if o.momentum then check.value(what, "momentum", o.momentum, {kind = "number", min = 0, max = 1}) end
       if o.affine then affine(self, {channels}, true) end
       if o.track_running_stats then
         self.running_mean = module.buffer(core.zeros {channels})
         self.running_var = module.buffer(core.ones {channels})
+        if not o.momentum then self.num_batches_tracked = module.buffer(core.zeros {}) end
       end
       self.eps, self.momentum, self.tracks = o.eps, o.momentum, o.track_running_stats
     end,
@@ -87,7 +94,8 @@ end
 
 ---@class neap.nn.BatchNormOptions
 ---@field eps? number added to the variance (default 1e-5)
----@field momentum? number share of the new in the running statistics (default 0.1)
+---@field momentum? number|false share of the new in the running statistics (default 0.1); false: they are means over
+--- all batches, counted in a buffer `num_batches_tracked`
 ---@field affine? boolean learn `weight` and `bias` (default true)
 ---@field track_running_stats? boolean else the batch's own statistics serve in evaluation mode too (default true)
 

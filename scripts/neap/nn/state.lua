@@ -6,14 +6,6 @@ local module = require "neap.nn.module"
 local methods = module.methods
 local STATE = module.STATE
 
---- The parameters, each once, in order of assignment: what an optimizer takes.
----@return neap.Tensor[]
-function methods:parameters()
-  local list = {}
-  for i, item in ipairs(module.slots(self)) do list[i] = item.slot.tensor end
-  return list
-end
-
 --- Iterates over path, tensor in order of assignment.
 ---@return fun(): string?, neap.Tensor?
 function methods:named_parameters()
@@ -109,12 +101,48 @@ function methods:restore_modes(saved)
   return self
 end
 
---- A path matches when it is the pattern, lies below it, or matches it as a Lua pattern as a whole.
-local function matches(path, pattern)
-  if path == pattern or path:sub(1, #pattern + 1) == pattern .. "." then return true end
-  local ok, found = pcall(string.find, path, "^" .. pattern .. "$")
-  if not ok then check.fail("INVALID", "freeze: %q is no Lua pattern: %s", pattern, found) end
-  return found ~= nil
+--- A path matches when it, or that of a module above it, is the pattern or matches it as a Lua pattern as a whole.
+local function matches(what, path, pattern)
+  local whole, stop = "^" .. pattern .. "$", 0
+  repeat
+    stop = path:find(".", stop + 1, true)
+    local part = stop and path:sub(1, stop - 1) or path
+    if part == pattern then return true end
+    local ok, found = pcall(string.find, part, whole)
+    if not ok then check.fail("INVALID", "%s: %q is no Lua pattern: %s", what, pattern, found) end
+    if found then return true end
+  until not stop
+  return false
+end
+
+--- Calls visit(item) for each parameter that matches (nil: all); one at least must.
+local function matching(self, what, pattern, visit)
+  if pattern ~= nil then check.value(what, "the pattern", pattern, {kind = "string"}) end
+  local found, paths = false, {}
+  module.walk(self, function(path, item)
+    if item.kind ~= "parameter" then return end
+    paths[#paths + 1] = path
+    if pattern == nil or matches(what, path, pattern) then
+      visit(item)
+      found = true
+    end
+  end)
+  if pattern and not found then
+    check.fail("NOT_FOUND", "%s: no parameter matches %q; there are %s", what, pattern, table.concat(paths, ", "))
+  end
+end
+
+--- The parameters, each once, in order of assignment: what an optimizer takes. With a pattern those that match, for
+--- an optimizer's groups: `{params = net:parameters ".*bias", weight_decay = 0}`
+---@param pattern? string as for `freeze`
+---@return neap.Tensor[]
+function methods:parameters(pattern)
+  local list, wanted = {}, {}
+  matching(self, "parameters", pattern, function(item) wanted[item.value] = true end)
+  for _, item in ipairs(module.slots(self)) do
+    if wanted[item.slot] then list[#list + 1] = item.slot.tensor end
+  end
+  return list
 end
 
 --- A module whose own parameters are all frozen is frozen itself: batch norm then stays in evaluation mode.
@@ -131,39 +159,29 @@ local function mark_modules(self)
   end)
 end
 
-local function set_frozen(self, pattern, frozen)
-  if pattern ~= nil then check.value("freeze", "the pattern", pattern, {kind = "string"}) end
-  local found, paths = false, {}
-  module.walk(self, function(path, item)
-    if item.kind ~= "parameter" then return end
-    paths[#paths + 1] = path
-    if pattern == nil or matches(path, pattern) then
-      item.value.frozen, found = frozen, true
-    end
-  end)
-  if pattern and not found then
-    check.fail("NOT_FOUND", "freeze: no parameter matches %q; there are %s", pattern, table.concat(paths, ", "))
-  end
+local function set_frozen(self, what, pattern, frozen)
+  matching(self, what, pattern, function(item) item.value.frozen = frozen end)
   mark_modules(self)
   return self
 end
 
---- Stops the training of parameters: no gradients, moments or saved activations for them. A module whose own
---- parameters are all frozen stays in evaluation mode (batch norm keeps its statistics).
----@param pattern? string a path, a module's path, or a Lua pattern for whole paths; nil is all
+--- Stops the training of parameters: no gradients, moments or saved activations for them (an optimizer that was made
+--- before keeps its moments). A module whose own parameters are all frozen stays in evaluation mode (batch norm keeps
+--- its statistics).
+---@param pattern? string a path, a module's path, or a Lua pattern that is to match one of these as a whole; nil is all
 ---@return neap.Module self
-function methods:freeze(pattern) return set_frozen(self, pattern, true) end
+function methods:freeze(pattern) return set_frozen(self, "freeze", pattern, true) end
 
 --- Trains parameters again.
 ---@param pattern? string as for `freeze`
 ---@return neap.Module self
-function methods:unfreeze(pattern) return set_frozen(self, pattern, nil) end
+function methods:unfreeze(pattern) return set_frozen(self, "unfreeze", pattern, nil) end
 
 --- Prints layers, output shapes, parameters and bytes, and returns the same text. Nothing is run.
----@param shape integer[] of the input, with the batch: `{8, 64}`, or `{8, 64, dtype = "int64"}`
+---@param ... integer[] shape of each input, with the batch: `{8, 64}`, or `{8, 64, dtype = "int64"}`
 ---@return string
-function methods:summary(shape)
-  local text = require("neap.nn.summary").table(self, shape, module)
+function methods:summary(...)
+  local text = require("neap.nn.summary").table(self, module, ...)
   print(text)
   return text
 end

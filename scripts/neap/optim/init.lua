@@ -5,7 +5,8 @@
 ---   opt.groups[1].lr = 1e-4           -- where groups were given
 ---
 --- All take {params=, groups=, lr=, weight_decay=, maximize=} and what is said of each. params: a list as
---- model:parameters() gives it, or the model; groups: a list of {params=, ...} with settings of their own.
+--- model:parameters() gives it, or the model; groups: a list of {params=, ...} with settings of their own. What is
+--- frozen when the optimizer is made is left out: it has no moments.
 local core = require "neap.core"
 local check = require "neap.check"
 local kinds = require "neap.optim.kinds"
@@ -62,7 +63,11 @@ local function add_params(state, what, params, group)
       check.fail("INVALID", "%s: the parameter %q is given twice", what, module.path_of(p) or check.describe(p))
     end
     state.seen[p] = true
-    state.params[#state.params + 1], state.group_of[#state.group_of + 1] = p, group
+    if module.is_frozen(p) then
+      state.frozen[#state.frozen + 1] = p
+    else
+      state.params[#state.params + 1], state.group_of[#state.group_of + 1] = p, group
+    end
   end
 end
 
@@ -94,6 +99,9 @@ end
 --- Makes the engine's side once parameters are known: moments are reserved here.
 local function open(self)
   local state, sent = self[STATE], {}
+  if #state.params == 0 then
+    check.fail("INVALID", "%s: all of its %d parameters are frozen", state.what, #state.frozen)
+  end
   name_params(state)
   state.sent = {}
   for i, group in ipairs(state.groups) do
@@ -118,7 +126,8 @@ end
 local function construct(name, options)
   local what, kind = "optim." .. name, kinds[name]
   check.value(what, "the options", options, {kind = "table"})
-  local state = {kind = kind, name = name, what = what, params = {}, group_of = {}, seen = {}, groups = {{}}}
+  local state = {kind = kind, name = name, what = what, params = {}, group_of = {},
+                 seen = {}, frozen = {}, groups = {{}}}
   local self = setmetatable({[STATE] = state}, Optimizer)
   settings.read(self, what, kind, options)
   settings.check_together(self, {}, what)
@@ -128,7 +137,7 @@ local function construct(name, options)
   elseif options.params then
     add_params(state, what, options.params, 1)
   end
-  if #state.params > 0 then open(self) end
+  if next(state.seen) then open(self) end
   return self
 end
 
@@ -227,9 +236,20 @@ local function send(self, i, group)
   state.sent[i] = settings.sent(self, group, kind)
 end
 
+--- Frozen ones have no moments, and would stay as they are without a word.
+local function check_frozen(state)
+  for _, p in ipairs(state.frozen) do
+    if not module.is_frozen(p) then
+      check.fail("INVALID", "%s: the parameter %q was frozen when the optimizer was made, and is not now: make an "
+                 .. "optimizer after unfreeze(), or one before freeze()", state.what, module.path_of(p))
+    end
+  end
+end
+
 --- Tells the engine of settings that changed. Takes no memory while nothing but lr did.
 function Optimizer:sync()
   local state = self[STATE]
+  check_frozen(state)
   for i = 1, #state.groups do
     local group, sent = state.groups[i], state.sent[i]
     local lr = settings.of(self, group, "lr")
@@ -266,8 +286,9 @@ end
 
 local step_specs = {clip_norm = {kind = "number", above = 0}, clip_value = {kind = "number", above = 0}}
 
---- Takes one step. Parameters without a gradient stay as they are. Options: clip_norm (of all gradients together)
---- and clip_value (of each element, after that), as neap.update has them; the gradients given do not change.
+--- Takes one step. Parameters without a gradient stay as they are; the step still counts for them, since steps are the
+--- optimizer's (Adam's corrections go by them). Options: clip_norm (of all gradients together) and clip_value (of each
+--- element, after that), as neap.update has them; the gradients given do not change.
 ---@param grads table by path, as nn.value_and_grad gives them, by parameter, or a list in params' order
 ---@param options? {clip_norm: number, clip_value: number}
 ---@return number norm of the gradients before clipping; NaN unless clip_norm was given
