@@ -12,6 +12,8 @@ install(DIRECTORY models/ DESTINATION ${NEAP_LUA_LMOD}/models FILES_MATCHING PAT
 # Runnable scripts; scripts/neap is inside the libraries already.
 install(DIRECTORY scripts/ DESTINATION ${CMAKE_INSTALL_DATADIR}/neap OPTIONAL FILES_MATCHING PATTERN "*.lua"
         PATTERN "neap" EXCLUDE)
+# Declarations for editors, which is where the annotations of what is inside the libraries can be read.
+install(DIRECTORY types/ DESTINATION ${CMAKE_INSTALL_DATADIR}/neap/types FILES_MATCHING PATTERN "*.lua")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/neap)
 
 install(EXPORT neapTargets NAMESPACE neap:: DESTINATION ${config_dir})

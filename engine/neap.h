@@ -248,7 +248,7 @@ NEAP_API neap_status neap_call(neap_engine *engine, const char *name, const neap
 #define NEAP_MAX_ARGS 16
 /* A function of the host's, which scripts call. results has room for NEAP_MAX_ARGS; *n_results is 0 at first.
  * Tensor arguments may be read until it returns. Strings and tensors in results must last until it is called
- * again, and are copied. To fail, return a status, with a message as a string in results[0] if there is one.
+ * again, and are copied. To fail, return a status; for a message of its own *n_results is 1 and results[0] a string.
  * No C++ exception may leave it. */
 typedef neap_status (*neap_function)(void *user, const neap_arg *args, size_t n_args, neap_arg *results,
                                      size_t *n_results);

@@ -6,6 +6,7 @@
 local annotations = require "tools.reference.annotations"
 local page = require "tools.reference.page"
 local public = require "tools.reference.public"
+local types = require "tools.reference.types"
 
 local PAGES <const> = "docs/reference/"
 
@@ -32,7 +33,7 @@ end
 
 --- All files that are generated: path to text.
 local function generate(sources)
-  local files = {}
+  local files = types.files(sources)
   for _, template in ipairs(list_files "ls tools/reference/pages/*.md") do
     files[PAGES .. template:match "[^/]+$"] = page.render(template, sources)
   end

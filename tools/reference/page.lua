@@ -129,7 +129,7 @@ function directives.header(page)
       append(page, {"```c declaration", table.concat(code, "\n"), "```", ""})
       append(page, text)
     end
-    if page.after[section.title] then append(page, page.after[section.title]) end
+    page.expand(page, page.after[section.title] or {})
   end
 end
 
@@ -167,7 +167,7 @@ end
 ---@param sources reference.Sources
 ---@return string
 function M.render(path, sources)
-  local page = {path = path, sources = sources, lines = {}, used = {}, after = {}}
+  local page = {path = path, sources = sources, lines = {}, used = {}, after = {}, expand = expand}
   local lines = {}
   for line in io.lines(path) do lines[#lines + 1] = line end
   expand(page, take_after(page, lines))
