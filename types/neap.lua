@@ -216,8 +216,7 @@ function neap.multinomial(weights, n, options) end
 ---@field largest_free integer the largest block that could be had
 ---@field third_party integer what the process grew by beside all that is counted: libraries' own memory; measured
 ---@field host integer host memory of the engine
----@field by_owner table<string, integer> in_use by parameters, gradients, optimizer, activations, workspace, tensors,
---- staging, checkpoint and cache
+---@field by_owner table<string, integer> in_use by parameters, gradients, optimizer, activations, workspace, tensors, staging, checkpoint and cache
 
 --- How memory stands.
 ---@return neap.Memory
@@ -289,8 +288,7 @@ function neap.export(name, fn, shapes) end
 --- What misuse raises, and what comes second after nil when something expected failed (no such file). `tostring(err)`
 --- and `..` give the message with its place.
 ---@class neap.Error
----@field code string "SHAPE", "DTYPE", "RANGE", "INVALID", "OOM", "IO", "NOT_FOUND", "CORRUPT", "UNSUPPORTED", "BUSY",
---- "CLOSED", "STOPPED", ...: the statuses of the C interface without NEAP_
+---@field code string "SHAPE", "DTYPE", "RANGE", "INVALID", "OOM", "IO", "NOT_FOUND", "CORRUPT", "UNSUPPORTED", "BUSY", "CLOSED", "STOPPED", ...: the statuses of the C interface without NEAP_
 ---@field message string names the thing, its value and what was expected
 ---@field op string? the op or function
 ---@field shapes string? of the op's inputs

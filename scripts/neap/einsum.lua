@@ -258,6 +258,8 @@ local function kept_beside(needed, labels)
   return kept
 end
 
+--- Einstein's sums: products of tensors by letters for their dimensions, summed over those that the output does not
+--- have. They become transposes, matrix products and sums, from the left to the right.
 ---@param equation string "bij,bjk->bik"; without "->" the output has the letters that occur once, sorted
 ---@param ... neap.Tensor
 ---@return neap.Tensor

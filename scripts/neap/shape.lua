@@ -53,7 +53,7 @@ end
 --- Parts of `size` entries (the last may be smaller), or of the sizes in a list, which add up to the whole.
 ---@param x neap.Tensor
 ---@param size integer|integer[]
----@param options? integer|{dim: integer}
+---@param options? integer|{dim: integer} the dimension (default 1)
 ---@return neap.Tensor ...
 function M.split(x, size, options)
   of_tensor("neap.split", x)
@@ -66,7 +66,7 @@ end
 --- At most `chunks` parts of equal size (the last may be smaller).
 ---@param x neap.Tensor
 ---@param chunks integer
----@param options? integer|{dim: integer}
+---@param options? integer|{dim: integer} the dimension (default 1)
 ---@return neap.Tensor ...
 function M.chunk(x, chunks, options)
   of_tensor("neap.chunk", x)

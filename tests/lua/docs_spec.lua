@@ -59,3 +59,15 @@ describe("examples in the documentation", function()
     assert.falsy(exists "left.behind")
   end)
 end)
+
+describe("the reference", function()
+  it("notices a public name that no page tells of", function()
+    local add = [[require("neap").not_told_of = function() end]]
+    local command = "'%s' -e '%s' tools/reference/main.lua --check 2>&1"
+    local pipe = assert(io.popen(command:format(interpreter(), add)))
+    local text = pipe:read "a"
+    local _, _, code = pipe:close()
+    assert.equal(1, code, text)
+    assert.truthy(text:find("neap.not_told_of is in no page", 1, true), text)
+  end)
+end)

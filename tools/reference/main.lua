@@ -98,8 +98,7 @@ end
 --- Functions of the engine that the meta file does not name are ops.
 local function is_covered(item, told, with_ops)
   if told[item.name] or type(item.value) == "table" and not getmetatable(item.value) then return true end
-  local is_op = type(item.value) == "function" and not public.place(item.value)
-  return is_op and (not with_ops or told[item.name:match "[%w_]+$"])
+  return public.is_engine(item.value) and (not with_ops or told[item.name:match "[%w_]+$"])
 end
 
 local function check_public(files, sources)
@@ -110,7 +109,8 @@ local function check_public(files, sources)
   end
   for _, method in ipairs(public.methods()) do
     local name = method.class:match("[%w_]+$"):lower() .. ":" .. method.name
-    local block = sources.index.names[method.class .. ":" .. method.name]
+    local names = sources.index.names
+    local block = names[method.class .. ":" .. method.name] or names[method.class .. "." .. method.name]
     if not told[name] and not (block and block.private) then complain("%s is in no page of the reference", name) end
   end
 end
@@ -121,5 +121,5 @@ local files = generate(sources)
 for _, path in ipairs(sorted_keys(files)) do
   if check then compare(path, files[path]) else write(path, files[path]) end
 end
-if arg[2] == "--complete" then check_public(files, sources) end
+if check then check_public(files, sources) end
 if failures > 0 then os.exit(1) end

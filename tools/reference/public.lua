@@ -45,6 +45,11 @@ function M.place(v)
   return ("%s:%d"):format(path, info.linedefined), path, info.linedefined
 end
 
+--- Whether a function is the engine's own.
+function M.is_engine(v)
+  return type(v) == "function" and debug.getinfo(v, "S").what == "C"
+end
+
 -- Methods ----------------------------------------------------------------------------------------------
 
 local function methods_of(list, class, t)

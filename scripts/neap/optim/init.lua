@@ -15,16 +15,22 @@ local settings = require "neap.optim.settings"
 local state_of = require "neap.optim.state"
 
 ---@class neap.optim
+---@field schedule neap.optim.schedule
 local M = {}
 
+--- Settings are fields: `optimizer.lr = 5e-4` takes effect at the next update, and so does `optimizer.groups[1].lr`.
+--- A group follows the optimizer in what it does not set itself. Moments lie in flat buffers beside the parameters and
+--- count as `optimizer` in `neap.memory().by_owner`.
 ---@class neap.Optimizer
 ---@field lr number
----@field groups table[]?
+---@field groups table[]? the groups, when it was made with some
+---@field [string] any every other setting by its name
 local Optimizer = {__name = "neap.optimizer"}
 Optimizer.__index = Optimizer
 
 local STATE = state_of.KEY -- the key of what is not a setting
 
+--- Whether v is an optimizer.
 ---@param v any
 ---@return boolean
 function M.is_optimizer(v)
@@ -141,48 +147,153 @@ local function construct(name, options)
   return self
 end
 
---- Stochastic gradient descent: {lr=, momentum = 0, dampening = 0, nesterov = false, weight_decay = 0}
+---@class neap.optim.SGDOptions
+---@field momentum? number (default 0)
+---@field dampening? number of the momentum (default 0)
+---@field nesterov? boolean (default false)
+---@field lr number learning rate
+---@field weight_decay? number adds decay times the parameter to the gradient (default 0)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- Stochastic gradient descent, `p = p - lr d` with `v = momentum v + (1 - dampening) g` and d = v, or g + momentum v
+--- with Nesterov's momentum (Sutskever et al. 2013).
+---@param options neap.optim.SGDOptions
 ---@return neap.Optimizer
 function M.sgd(options) return construct("sgd", options) end
 
---- Adam (Kingma and Ba 2014): {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0, amsgrad = false,
---- decoupled_weight_decay = false}; amsgrad: Reddi et al. 2018
+---@class neap.optim.AdamOptions
+---@field betas? number[] of the averages of gradient and square (default {0.9, 0.999})
+---@field eps? number added to the root (default 1e-8)
+---@field amsgrad? boolean divide by the greatest average so far (Reddi et al. 2018) (default false)
+---@field decoupled_weight_decay? boolean decay parameters and not gradients, as AdamW (default false)
+---@field lr? number learning rate (default 1e-3)
+---@field weight_decay? number adds decay times the parameter to the gradient (default 0)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- Adam (Kingma and Ba 2014).
+---@param options neap.optim.AdamOptions
 ---@return neap.Optimizer
 function M.adam(options) return construct("adam", options) end
 
---- Adam with decoupled weight decay (Loshchilov and Hutter 2019): {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8,
---- weight_decay = 1e-2, amsgrad = false}
+---@class neap.optim.AdamWOptions
+---@field betas? number[] of the averages of gradient and square (default {0.9, 0.999})
+---@field eps? number added to the root (default 1e-8)
+---@field amsgrad? boolean divide by the greatest average so far (Reddi et al. 2018) (default false)
+---@field lr? number learning rate (default 1e-3)
+---@field weight_decay? number of parameters, times lr (default 1e-2)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+---@param options neap.optim.AdamWOptions
 ---@return neap.Optimizer
 function M.adamw(options) return construct("adamw", options) end
 
---- Adam with Nesterov's momentum (Dozat 2016): {lr = 2e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0,
---- momentum_decay = 4e-3, decoupled_weight_decay = false}
+---@class neap.optim.NAdamOptions
+---@field betas? number[] of the averages of gradient and square (default {0.9, 0.999})
+---@field eps? number added to the root (default 1e-8)
+---@field momentum_decay? number (default 4e-3)
+---@field decoupled_weight_decay? boolean decay parameters and not gradients, as AdamW (default false)
+---@field lr? number learning rate (default 2e-3)
+---@field weight_decay? number adds decay times the parameter to the gradient (default 0)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- Adam with Nesterov's momentum (Dozat 2016).
+---@param options neap.optim.NAdamOptions
 ---@return neap.Optimizer
 function M.nadam(options) return construct("nadam", options) end
 
---- Rectified Adam (Liu et al. 2020): {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0,
---- decoupled_weight_decay = false}
+---@class neap.optim.RAdamOptions
+---@field betas? number[] of the averages of gradient and square (default {0.9, 0.999})
+---@field eps? number added to the root (default 1e-8)
+---@field decoupled_weight_decay? boolean decay parameters and not gradients, as AdamW (default false)
+---@field lr? number learning rate (default 1e-3)
+---@field weight_decay? number adds decay times the parameter to the gradient (default 0)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- Rectified Adam: the step waits for the variance to settle (Liu et al. 2020).
+---@param options neap.optim.RAdamOptions
 ---@return neap.Optimizer
 function M.radam(options) return construct("radam", options) end
 
---- Adam by the greatest gradient (Kingma and Ba 2014): {lr = 2e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0}
+---@class neap.optim.AdamaxOptions
+---@field betas? number[] of the averages of gradient and square (default {0.9, 0.999})
+---@field eps? number added to the root (default 1e-8)
+---@field lr? number learning rate (default 2e-3)
+---@field weight_decay? number adds decay times the parameter to the gradient (default 0)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- Adam by the greatest gradient (Kingma and Ba 2014).
+---@param options neap.optim.AdamaxOptions
 ---@return neap.Optimizer
 function M.adamax(options) return construct("adamax", options) end
 
---- Adadelta (Zeiler 2012): {lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0}
+---@class neap.optim.AdadeltaOptions
+---@field rho? number of the averages (default 0.9)
+---@field eps? number (default 1e-6)
+---@field lr? number learning rate (default 1)
+---@field weight_decay? number adds decay times the parameter to the gradient (default 0)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- Adadelta (Zeiler 2012).
+---@param options neap.optim.AdadeltaOptions
 ---@return neap.Optimizer
 function M.adadelta(options) return construct("adadelta", options) end
 
---- RMSprop (Tieleman and Hinton 2012): {lr = 1e-2, alpha = 0.99, eps = 1e-8, momentum = 0, centered = false,
---- weight_decay = 0}
+---@class neap.optim.RMSpropOptions
+---@field alpha? number of the average of squares (default 0.99)
+---@field eps? number (default 1e-8)
+---@field momentum? number (default 0)
+---@field centered? boolean divide by the deviation (Graves 2013) (default false)
+---@field lr? number learning rate (default 1e-2)
+---@field weight_decay? number adds decay times the parameter to the gradient (default 0)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- RMSprop (Tieleman and Hinton 2012).
+---@param options neap.optim.RMSpropOptions
 ---@return neap.Optimizer
 function M.rmsprop(options) return construct("rmsprop", options) end
 
---- Adagrad (Duchi et al. 2011): {lr = 1e-2, lr_decay = 0, eps = 1e-10, initial_accumulator_value = 0, weight_decay = 0}
+---@class neap.optim.AdagradOptions
+---@field lr_decay? number lr / (1 + steps lr_decay) (default 0)
+---@field eps? number (default 1e-10)
+---@field initial_accumulator_value? number (default 0)
+---@field lr? number learning rate (default 1e-2)
+---@field weight_decay? number adds decay times the parameter to the gradient (default 0)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- Adagrad (Duchi et al. 2011).
+---@param options neap.optim.AdagradOptions
 ---@return neap.Optimizer
 function M.adagrad(options) return construct("adagrad", options) end
 
---- Lion (Chen et al. 2023): {lr = 1e-4, betas = {0.9, 0.99}, weight_decay = 0}; weight decay is decoupled
+---@class neap.optim.LionOptions
+---@field betas? number[] of the step and of the average (default {0.9, 0.99})
+---@field lr? number learning rate (default 1e-4)
+---@field weight_decay? number of parameters, times lr (default 0)
+---@field maximize? boolean go up the gradient (default false)
+---@field params? neap.Tensor[]|neap.Module `model:parameters()`, or the model; a trainer gives its model's
+---@field groups? table[] in place of params: a list of `{params =, lr =, ...}` with settings of their own
+
+--- Lion: steps by the sign of an average (Chen et al. 2023).
+---@param options neap.optim.LionOptions
 ---@return neap.Optimizer
 function M.lion(options) return construct("lion", options) end
 
@@ -203,7 +314,7 @@ function Optimizer:places(name)
   return list
 end
 
---- Gives parameters to an optimizer that was made without.
+--- Gives parameters to an optimizer that was made without; nothing when it has some.
 ---@param params neap.Tensor[]|neap.Module
 function Optimizer:bind(params)
   local state = self[STATE]
@@ -212,12 +323,14 @@ function Optimizer:bind(params)
   open(self)
 end
 
+--- Whether it has parameters.
 ---@return boolean
 function Optimizer:is_bound()
   return self[STATE].core ~= nil
 end
 
 --- The engine's optimizer.
+---@package
 ---@return userdata
 function Optimizer:handle()
   local state = self[STATE]
@@ -247,6 +360,7 @@ local function check_frozen(state)
 end
 
 --- Tells the engine of settings that changed. Takes no memory while nothing but lr did.
+---@package
 function Optimizer:sync()
   local state = self[STATE]
   check_frozen(state)
@@ -286,12 +400,11 @@ end
 
 local step_specs = {clip_norm = {kind = "number", above = 0}, clip_value = {kind = "number", above = 0}}
 
---- Takes one step. Parameters without a gradient stay as they are; the step still counts for them, since steps are the
---- optimizer's (Adam's corrections go by them). Options: clip_norm (of all gradients together) and clip_value (of each
---- element, after that), as neap.update has them; the gradients given do not change.
----@param grads table by path, as nn.value_and_grad gives them, by parameter, or a list in params' order
----@param options? {clip_norm: number, clip_value: number}
----@return number norm of the gradients before clipping; NaN unless clip_norm was given
+--- Takes one step. Parameters without a gradient stay as they are; the gradients given do not change. `neap.update`
+--- does this and all before it as one transaction.
+---@param grads table by path, as `nn.value_and_grad` gives them, by parameter, or a list in the order of params
+---@param options? {clip_norm: number, clip_value: number} as `neap.update` has them
+---@return number # the norm of the gradients before clipping; NaN unless clip_norm was given
 function Optimizer:step(grads, options)
   local handle, state = self:handle(), self[STATE]
   check.value(state.what, "the gradients", grads, {kind = "table"})

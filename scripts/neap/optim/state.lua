@@ -12,7 +12,7 @@ local STATE = M.KEY
 local Optimizer = {}
 M.methods = Optimizer
 
---- Moments by name and parameter, not copied: {exp_avg = {["fc1.weight"] = tensor}, ...}
+--- Moments by name and parameter, not copied: `{exp_avg = {["fc1.weight"] = tensor}, ...}`.
 ---@return table<string, table<string, neap.Tensor>>
 function Optimizer:moments()
   local handle, state, all = self:handle(), self[STATE], {}
@@ -37,7 +37,7 @@ function Optimizer:settings()
   return list
 end
 
---- Everything that a later run needs to go on: {kind=, step=, groups=, moments=}, copied.
+--- Everything that a later run needs to go on: `{kind =, step =, groups =, moments =}`, copied.
 ---@return table
 function Optimizer:state()
   local copies = {}
@@ -48,7 +48,7 @@ function Optimizer:state()
   return {kind = self[STATE].name, step = self:step_count(), groups = self:settings(), moments = copies}
 end
 
---- "sgd", "adam", "adamw", ...
+--- The name of its constructor: "sgd", "adam", "adamw", ...
 ---@return string
 function Optimizer:kind()
   return self[STATE].name
@@ -57,6 +57,7 @@ end
 local product = {kind = "number", min = 0, max = 1}
 
 --- Raises unless kind, step and groups of a state fit this optimizer.
+---@package
 ---@param saved table
 function Optimizer:check_settings(saved)
   local state = self[STATE]
@@ -110,6 +111,7 @@ end
 
 --- Settings and step count of a checked state: both, or an error (what the engine's optimizer was not made for)
 --- and none.
+---@package
 ---@param saved table
 function Optimizer:load_settings(saved)
   local before, handle = self:settings(), self:handle()

@@ -3,10 +3,13 @@ local check = require "neap.check"
 
 local M = {}
 
+--- Sets the learning rates of an optimizer as committed updates are counted. A trainer binds, advances, saves and
+--- resumes its own; the methods are for loops of one's own.
 ---@class neap.Schedule
 local Schedule = {__name = "neap.schedule"}
 Schedule.__index = Schedule
 
+--- Whether v is a schedule.
 ---@param v any
 ---@return boolean
 function M.is_schedule(v)
@@ -89,6 +92,7 @@ function Schedule:observe(v)
 end
 
 --- The state after an update of so many samples, and after `v` was shown at an epoch's end.
+---@package
 ---@param samples integer
 ---@param v? number
 ---@return table
@@ -118,6 +122,7 @@ function Schedule:state()
 end
 
 --- Raises unless a state is one of such a schedule.
+---@package
 ---@param saved table
 function Schedule:check_state(saved)
   need_optimizer(self)
@@ -134,7 +139,7 @@ function Schedule:check_state(saved)
 end
 
 --- Goes back to a state.
----@param saved table as state() gives it
+---@param saved table as `state()` gives it
 function Schedule:load_state(saved)
   self:check_state(saved)
   local p = {}

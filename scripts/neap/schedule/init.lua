@@ -11,7 +11,7 @@
 local check = require "neap.check"
 local class = require "neap.schedule.class"
 
----@class neap.schedule
+---@class neap.optim.schedule
 local M = {is_schedule = class.is_schedule}
 
 local make = class.make
@@ -23,7 +23,13 @@ local function rate_of(default) return {kind = "number", min = 0, default = defa
 
 -- Factors ----------------------------------------------------------------------------------------------
 
---- Times gamma at every `every`: {every=, gamma = 0.1, by = "updates"}
+---@class neap.schedule.StepOptions
+---@field every integer updates, or samples
+---@field gamma? number (default 0.1)
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- The rate times gamma at every `every`.
+---@param options neap.schedule.StepOptions
 ---@return neap.Schedule
 function M.step(options)
   return make("step", options, {every = count, gamma = rate_of(0.1)}, function(self, base, n)
@@ -49,7 +55,13 @@ local function reached(self, n)
   return k
 end
 
---- Times gamma at each milestone: {milestones = {30, 80}, gamma = 0.1, by=}
+---@class neap.schedule.MultiStepOptions
+---@field milestones integer[] counts, each above the one before
+---@field gamma? number (default 0.1)
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- The rate times gamma at each milestone.
+---@param options neap.schedule.MultiStepOptions
 ---@return neap.Schedule
 function M.multi_step(options)
   local self = make("multi_step", options, {
@@ -59,7 +71,13 @@ function M.multi_step(options)
   return self
 end
 
---- Times gamma again and again, by an `every`-th of the way each time: {gamma=, every = 1, by=}
+---@class neap.schedule.ExponentialOptions
+---@field gamma number
+---@field every? integer (default 1)
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- The rate times `gamma ^ (n / every)`.
+---@param options neap.schedule.ExponentialOptions
 ---@return neap.Schedule
 function M.exponential(options)
   return make("exponential", options, {
@@ -67,7 +85,13 @@ function M.exponential(options)
   }, function(self, base, n) return base * self.gamma ^ (n / self.every) end)
 end
 
---- `factor` times the rate until `total`, then all of it: {total=, factor = 1/3, by=}
+---@class neap.schedule.ConstantOptions
+---@field total integer updates, or samples
+---@field factor? number (default 1/3)
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- `factor` times the rate until `total`, then all of it.
+---@param options neap.schedule.ConstantOptions
 ---@return neap.Schedule
 function M.constant(options)
   return make("constant", options, {total = count, factor = part(1 / 3)}, function(self, base, n)
@@ -75,7 +99,14 @@ function M.constant(options)
   end)
 end
 
---- From start_factor to end_factor times the rate over `total`: {total=, start_factor = 1/3, end_factor = 1, by=}
+---@class neap.schedule.LinearOptions
+---@field total integer updates, or samples
+---@field start_factor? number (default 1/3)
+---@field end_factor? number (default 1)
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- From start_factor to end_factor times the rate over `total`.
+---@param options neap.schedule.LinearOptions
 ---@return neap.Schedule
 function M.linear(options)
   return make("linear", options, {
@@ -85,7 +116,13 @@ function M.linear(options)
   end)
 end
 
---- Down to 0 over `total`, as a power of what is left of it: {total=, power = 1, by=}
+---@class neap.schedule.PolynomialOptions
+---@field total integer updates, or samples
+---@field power? number (default 1)
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- Down to 0 over `total`, as a power of what is left of it.
+---@param options neap.schedule.PolynomialOptions
 ---@return neap.Schedule
 function M.polynomial(options)
   return make("polynomial", options, {total = count, power = rate_of(1)}, function(self, base, n)
@@ -93,8 +130,13 @@ function M.polynomial(options)
   end)
 end
 
---- Times what a function says: {fn = function(n, i) return factor end, by=}; n counts from 0, i is the place among
---- the groups that have a rate of their own, of which the last is the optimizer. The function itself is not saved.
+---@class neap.schedule.LambdaOptions
+---@field fn fun(n: integer, i: integer): number of the count, from 0, and of the place among the groups that have a
+--- rate of their own, of which the last is the optimizer
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- The rate times what a function says. The function itself is not saved.
+---@param options neap.schedule.LambdaOptions
 ---@return neap.Schedule
 function M.lambda(options)
   return make("lambda", options, {fn = {kind = "callable", required = true}}, function(self, base, n, i)
@@ -106,7 +148,13 @@ end
 
 -- Cosines ----------------------------------------------------------------------------------------------
 
---- Down to `min` along half a cosine over `total`, and stays there: {total=, min = 0, by=}
+---@class neap.schedule.CosineOptions
+---@field total integer updates, or samples
+---@field min? number (default 0)
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- Down to `min` along half a cosine over `total`, and stays there.
+---@param options neap.schedule.CosineOptions
 ---@return neap.Schedule
 function M.cosine(options)
   return make("cosine", options, {total = count, min = rate_of(0)}, function(self, base, n)
@@ -115,8 +163,14 @@ function M.cosine(options)
   end)
 end
 
---- The same from the top again after each `total`, which grows `mult` times each time (Loshchilov and Hutter 2017):
---- {total=, mult = 1, min = 0, by=}
+---@class neap.schedule.CosineRestartsOptions
+---@field total integer updates, or samples
+---@field mult? integer what total grows by each time (default 1)
+---@field min? number (default 0)
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- Half a cosine from the top again after each `total` (Loshchilov and Hutter 2017).
+---@param options neap.schedule.CosineRestartsOptions
 ---@return neap.Schedule
 function M.cosine_restarts(options)
   return make("cosine_restarts", options, {
@@ -179,10 +233,22 @@ local function put_momentum(self, n)
   end
 end
 
+---@class neap.schedule.OneCycleOptions
+---@field max_lr number
+---@field total integer updates, or samples
+---@field pct_start? number share of the way up (default 0.3)
+---@field div_factor? number max_lr over the first rate (default 25)
+---@field final_div_factor? number first rate over the last (default 1e4)
+---@field anneal_strategy? "cos"|"linear" (default "cos")
+---@field three_phase? boolean down in two parts, the first as long as the way up (default false)
+---@field cycle_momentum? boolean (default whether the optimizer has any)
+---@field base_momentum? number (default 0.85)
+---@field max_momentum? number (default 0.95)
+---@field by? "updates"|"samples" what is counted (default "updates")
+
 --- Up to `max_lr` and down to almost nothing (Smith and Topin 2017), while momentum, or the first of betas, goes down
---- and up: {max_lr=, total=, pct_start = 0.3, div_factor = 25, final_div_factor = 1e4, anneal_strategy = "cos",
---- three_phase = false, cycle_momentum = (whether the optimizer has any), base_momentum = 0.85, max_momentum = 0.95,
---- by=}
+--- and up.
+---@param options neap.schedule.OneCycleOptions
 ---@return neap.Schedule
 function M.one_cycle(options)
   local above, below_one = {kind = "number", above = 0, required = true}, {kind = "number", min = 0, below = 1}
@@ -203,8 +269,14 @@ end
 
 -- Of others --------------------------------------------------------------------------------------------
 
---- From `start` times the rate up to all of it over `total`, then `next`, which begins to count there:
---- {total=, start = 0, next=, by=}
+---@class neap.schedule.WarmupOptions
+---@field total integer updates, or samples
+---@field start? number (default 0)
+---@field next? neap.Schedule begins to count there; the rate stays when left out
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- From `start` times the rate up to all of it over `total`, then `next`.
+---@param options neap.schedule.WarmupOptions
 ---@return neap.Schedule
 function M.warmup(options)
   local self = make("warmup", options, {total = count, start = part(0), next = {kind = "any"}},
@@ -223,8 +295,13 @@ local function check_parts(self)
   for i, v in ipairs(self.schedules) do class.check_part(self, ("schedules[%d]"):format(i), v) end
 end
 
---- One after the other, each from 0 on and from the rates of the beginning; the next begins at each milestone:
---- {schedules = {a, b, c}, milestones = {100, 1000}, by=}
+---@class neap.schedule.SequentialOptions
+---@field schedules neap.Schedule[]
+---@field milestones integer[] where the second begins, the third, ...
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- Schedules one after the other, each from 0 on and from the rates of the beginning.
+---@param options neap.schedule.SequentialOptions
 ---@return neap.Schedule
 function M.sequential(options)
   local self = make("sequential", options, {
@@ -242,7 +319,12 @@ function M.sequential(options)
   return self
 end
 
---- All at once, each from the rate that the one before it gives: {schedules = {a, b}, by=}
+---@class neap.schedule.ChainedOptions
+---@field schedules neap.Schedule[]
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- Schedules all at once, each from the rate that the one before it gives.
+---@param options neap.schedule.ChainedOptions
 ---@return neap.Schedule
 function M.chained(options)
   local self = make("chained", options, {schedules = {kind = "table", required = true}}, function(self, base, n, i)
@@ -274,9 +356,19 @@ local function observe(self, v)
   end
 end
 
---- Times `factor` when a value has not become better `patience` times in a row: {factor = 0.1, patience = 10,
---- threshold = 1e-4 (relative), cooldown = 0, min = 0, mode = "min", metric=}. A trainer shows it the mean loss of each
---- epoch, or with `metric` that result of each evaluation.
+---@class neap.schedule.PlateauOptions
+---@field factor? number (default 0.1)
+---@field patience? integer (default 10)
+---@field threshold? number relative: what counts as better (default 1e-4)
+---@field cooldown? integer values that are passed by after a change (default 0)
+---@field min? number rate (default 0)
+---@field mode? "min"|"max" which is better (default "min")
+---@field metric? string name of an evaluation's result, as "accuracy"
+---@field by? "updates"|"samples" what is counted (default "updates")
+
+--- The rate times `factor` when a value has not become better `patience` times in a row. A trainer shows it the mean
+--- loss of each epoch, or with `metric` that result of each evaluation; elsewhere `schedule:observe` does.
+---@param options neap.schedule.PlateauOptions
 ---@return neap.Schedule
 function M.plateau(options)
   local self = make("plateau", options, {
