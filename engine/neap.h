@@ -37,6 +37,7 @@ extern "C" {
   XX(BUSY, 17, "an update is unfinished")                   \
   XX(INTERNAL, 18, "an internal invariant failed")
 
+/* What every call that can fail returns. */
 typedef enum neap_status {
 #define XX(name, value, text) NEAP_##name = value,
   NEAP_STATUS_MAP(XX)
@@ -47,6 +48,7 @@ typedef enum neap_status {
 NEAP_API const char *neap_status_name(neap_status status);
 NEAP_API const char *neap_status_text(neap_status status);
 
+/* Elements of tensors. bool is a byte, 0 or 1. */
 typedef enum neap_dtype {
   NEAP_F32 = 0,
   NEAP_F64 = 1,
@@ -58,6 +60,7 @@ typedef enum neap_dtype {
   NEAP_BF16 = 7
 } neap_dtype;
 
+/* Levels of the log, the worst first. */
 enum { NEAP_LOG_ERROR = 0, NEAP_LOG_WARN = 1, NEAP_LOG_INFO = 2, NEAP_LOG_DEBUG = 3 };
 
 /* Host memory, as lua_Alloc: p NULL allocates, new_size 0 frees (and returns NULL), otherwise grows or
@@ -117,6 +120,7 @@ NEAP_API const char *neap_version(void);
  * refused and debug holds traceback alone. Limits are looked at between Lua instructions: a C function, such as
  * a pattern match or an update, ends first. */
 
+/* Owned by whoever created it, until neap_destroy. */
 typedef struct neap_engine neap_engine;
 
 /* On failure *out is NULL and config->error and the log tell why. config NULL: the defaults. */
@@ -147,6 +151,7 @@ NEAP_API neap_status neap_lua_open(struct lua_State *L, const neap_config *confi
 
 /* --- values between host and script ------------------------------------------------------------------ */
 
+/* The most dimensions of an array. */
 #define NEAP_ARRAY_DIMS 8
 
 /* A dense array in host memory, outermost dimension first; ndim 0 is a scalar. */
@@ -158,6 +163,7 @@ typedef struct neap_array {
   int64_t dim[NEAP_ARRAY_DIMS];
 } neap_array;
 
+/* Which field of a neap_arg's union holds. */
 typedef enum neap_arg_type {
   NEAP_ARG_NIL = 0,
   NEAP_ARG_BOOL = 1,
@@ -167,6 +173,8 @@ typedef enum neap_arg_type {
   NEAP_ARG_TENSOR = 5
 } neap_arg_type;
 
+/* A value on its way into a script or out of one: a Lua nil, boolean, integer, float or string, or a tensor. Strings
+ * and arrays are not owned by it. */
 typedef struct neap_arg {
   neap_arg_type type;
   union {
@@ -181,6 +189,7 @@ typedef struct neap_arg {
   } as;
 } neap_arg;
 
+/* Arguments of each type; the tensor's array is borrowed for the call. */
 static inline neap_arg neap_number(double number) {
   neap_arg a;
   a.type = NEAP_ARG_NUMBER;
@@ -245,7 +254,9 @@ NEAP_API neap_status neap_load_file(neap_engine *engine, const char *path);
 NEAP_API neap_status neap_call(neap_engine *engine, const char *name, const neap_arg *args, size_t n_args,
                                neap_arg *results, size_t n_results);
 
+/* The most arguments and results of a host's function. */
 #define NEAP_MAX_ARGS 16
+
 /* A function of the host's, which scripts call. results has room for NEAP_MAX_ARGS; *n_results is 0 at first.
  * Tensor arguments may be read until it returns. Strings and tensors in results must last until it is called
  * again, and are copied. To fail, return a status; for a message of its own *n_results is 1 and results[0] a string.
@@ -257,6 +268,7 @@ NEAP_API neap_status neap_register(neap_engine *engine, const char *name, neap_f
 
 /* --- training within a frame -------------------------------------------------------------------------- */
 
+/* What came of a tick. */
 typedef enum neap_tick_state {
   NEAP_TICK_IDLE = 0,      /* nothing is registered, or none of it had work */
   NEAP_TICK_WAITING = 1,   /* for data */
@@ -267,6 +279,7 @@ typedef enum neap_tick_state {
   NEAP_TICK_STOPPED = 5    /* all that is registered has ended */
 } neap_tick_state;
 
+/* Filled in by neap_tick. */
 typedef struct neap_tick_result {
   size_t size; /* set by the caller */
   neap_tick_state state;
@@ -287,6 +300,7 @@ NEAP_API neap_status neap_prepare(neap_engine *engine);
 
 /* --- memory ------------------------------------------------------------------------------------------- */
 
+/* When a new limit takes effect. */
 typedef enum neap_when { NEAP_NOW = 0, NEAP_NEXT = 1 } neap_when;
 
 /* bytes 0: no limit. NEAP_NOW: an unfinished update is dropped, which leaves everything as it was before it
@@ -308,6 +322,7 @@ typedef struct neap_memory_info {
   uint64_t lua; /* of its Lua state; 0 when the state is the host's */
 } neap_memory_info;
 
+/* How memory stands. Also from inside a function that a script called. */
 NEAP_API neap_status neap_memory(neap_engine *engine, neap_memory_info *info);
 
 /* --- programs without Lua ------------------------------------------------------------------------------ */
@@ -316,6 +331,7 @@ NEAP_API neap_status neap_memory(neap_engine *engine, neap_memory_info *info);
  * of the same name takes its place for the next run. */
 typedef struct neap_exported neap_exported;
 
+/* The program of that name, and how many inputs and outputs it has. NEAP_NOT_FOUND when no script exported it. */
 NEAP_API neap_status neap_program_find(neap_engine *engine, const char *name, neap_exported **out);
 NEAP_API size_t neap_program_inputs(const neap_exported *program);
 NEAP_API size_t neap_program_outputs(const neap_exported *program);

@@ -108,6 +108,7 @@ function directives.contents(page) page.contents_at = #page.lines + 1 end
 local function declaration_group(section, i)
   local list = section.declarations
   local first, code = list[i], {}
+  if #first.text == 0 then error(("engine/neap.h: %s is without a comment"):format(first.name), 0) end
   local names = {}
   repeat
     names[#names + 1] = list[i].name
@@ -117,17 +118,24 @@ local function declaration_group(section, i)
   return names, code, first.text, i
 end
 
+--- Pointers are no emphasis.
+local function without_emphasis(text)
+  local out = {}
+  for i, line in ipairs(text) do out[i] = line:gsub("%*", "\\*") end
+  return out
+end
+
 function directives.header(page)
   for _, section in ipairs(header.read "engine/neap.h") do
     append(page, {"## " .. section.title:sub(1, 1):upper() .. section.title:sub(2), ""})
-    append(page, section.text)
+    append(page, without_emphasis(section.text))
     local i = 1
     while section.declarations[i] do
       local names, code, text
       names, code, text, i = declaration_group(section, i)
       append(page, {"### " .. table.concat(names, ", "), ""})
       append(page, {"```c declaration", table.concat(code, "\n"), "```", ""})
-      append(page, text)
+      append(page, without_emphasis(text))
     end
     page.expand(page, page.after[section.title] or {})
   end
