@@ -205,6 +205,13 @@ function Group:reserve(...) end
 ---@class neap
 local neap = {}
 
+--- Whether all elements of two tensors, which are broadcast, are close: |a - b| at most `atol` + `rtol` |b|.
+---@param a neap.Tensor
+---@param b neap.Tensor
+---@param options? {rtol: number, atol: number, equal_nan: boolean}
+---@return boolean
+function neap.allclose(a, b, options) end
+
 --- At most `chunks` parts of equal size (the last may be smaller).
 ---@param x neap.Tensor
 ---@param chunks integer
@@ -219,6 +226,9 @@ function neap.chunk(x, chunks, options) end
 --- and the tensors and modules that it used, in such variables, in tables there (two levels deep) and in globals.
 --- A module whose fields, modes or frozen parameters changed is traced anew. Not noticed are numbers and functions
 --- that fn reads from tables or globals, tensors that lie deeper, and what metamethods compute: pass those as inputs.
+---
+--- What it assigns to tensors (neap.assign, buffers of modules) is written when a call has computed all else: a call
+--- that fails has written nothing.
 ---@param fn function|neap.Module of tensors and numbers
 ---@param options? {cache: integer} how many signatures are kept; the least recently used goes (default {cache = 8})
 ---@return neap.Program
@@ -237,6 +247,12 @@ function neap.custom(options) end
 ---@param ... neap.Tensor
 ---@return neap.Tensor
 function neap.einsum(equation, ...) end
+
+--- Whether two tensors have one shape and equal elements, whatever their dtypes; NaN equals nothing.
+---@param a neap.Tensor
+---@param b neap.Tensor
+---@return boolean
+function neap.equal(a, b) end
 
 --- Updates that begin together: none runs before all have their memory (the larger, not the sum, since they
 --- run one after the other). Each commits by itself.
