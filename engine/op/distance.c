@@ -1,4 +1,4 @@
-/* Distances between vectors. */
+/* Distances between vectors, and vectors of length 1. */
 #include <math.h>
 
 #include "op/norm.h"
@@ -46,6 +46,19 @@ static neap_id cdist(neap_graph *g, const neap_op *op, const neap_id *in, uint32
   return norm_along(g, x, opt[0].v.f, neap__desc_at(g, x).shape.ndim - 1, false);
 }
 
+static neap_id normalize(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)n_in;
+  const int32_t ndim = neap__desc_at(g, in[0]).shape.ndim;
+  int32_t dim;
+  if (!neap__is_floating(g, op, in[0])) return NEAP_NONE;
+  if (ndim == 0) return neap__graph_fail(g, op, NEAP_SHAPE, "a scalar is no vector");
+  if (!neap__dim_at(g, op, opt[1].v.i, ndim, &dim)) return NEAP_NONE;
+  neap_id length = norm_along(g, in[0], opt[0].v.f, dim, true);
+  return neap__build2(g, &neap__op_div, in[0], neap__with_number(g, &neap__op_clamp_min, length, opt[2].v.f));
+}
+
+static const char *const normalize_samples[] = {
+    "f32[2,3]", "f32[2,3,4]; p=1; dim=3", "f32[2,5]; dim=-1; eps=10", "f64[4,3]; p=3; dim=1", "f32[0,3]", NULL};
 static const char *const dist_samples[] = {"f32[2,3] f32[2,3]",  "f32[2,3] f32[3]; p=1", "f32[5] f32[5]; p=inf",
                                            "f64[4] f64[4]; p=3", "f32[0,3] f32[3]",      NULL};
 static const char *const pair_samples[] = {
@@ -118,4 +131,29 @@ const neap_op neap__op_cdist = {
                "{{0, 3}, {5, 4}}",
     .topic = NEAP_TOPIC_REDUCTION,
     .args = "a [..., P, M], b [..., R, M] -> [..., P, R]",
+};
+
+const neap_op neap__op_normalize = {
+    .name = "normalize",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "p",
+              .type = NEAP_OPT_FLOAT,
+              .def = 2,
+              .has_default = true,
+              .doc = "Order of the norm: 0 counts, infinite takes the largest."},
+             {.name = "dim", .type = NEAP_OPT_DIM, .def = 1, .has_default = true, .doc = "Dimension of a vector."},
+             {.name = "eps",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1e-12,
+              .has_default = true,
+              .max = HUGE_VAL,
+              .doc = "Smallest denominator."}},
+    .expand = normalize,
+    .samples = normalize_samples,
+    .doc = "Vectors along `dim` divided by their `p`-norm, or by `eps` where that is larger.",
+    .example = "print(neap.normalize(neap.tensor {{3, 4}, {0, 2}}))  --> tensor fp32 [2, 2] {{0.6, 0.8}, {0, 1}}",
+    .topic = NEAP_TOPIC_NORMALIZATION,
+    .args = "x [...] -> [...]",
 };

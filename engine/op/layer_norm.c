@@ -1,12 +1,12 @@
-/* Normalization within each sample, as torch.nn.functional has it: composites over normalize. */
+/* Normalization within each sample, as torch.nn.functional has it: composites over standardize. */
 #include <float.h>
 
 #include "op/build.h"
 
-/* normalize's options. */
+/* standardize's options. */
 static neap_id normalize(neap_graph *g, const neap_id *in, uint32_t n_in, int64_t dims, int64_t groups, double eps,
                          bool center) {
-  return neap__build(g, &neap__op_normalize, in, n_in,
+  return neap__build(g, &neap__op_standardize, in, n_in,
                      (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dims), NEAP_INT(groups), NEAP_FLOAT(eps), NEAP_INT(center)});
 }
 

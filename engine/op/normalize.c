@@ -142,12 +142,12 @@ static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id
   const neap_id in[] = {gout[0], n->in[0], n->out[1], n->out[2], n->n_in > 1 ? n->in[1] : NEAP_NONE};
   neap_id out[NEAP_MAX_OUT];
   if (need & 1) {
-    if (gout[0] != NEAP_NONE) gin[0] = neap__build(g, &neap__op_normalize_grad, in, n->n_in > 1 ? 5 : 4, n->opt);
+    if (gout[0] != NEAP_NONE) gin[0] = neap__build(g, &neap__op_standardize_grad, in, n->n_in > 1 ? 5 : 4, n->opt);
     const neap_id more = grad_stats(g, n, gout[1], gout[2]);
     if (more != NEAP_NONE) gin[0] = gin[0] == NEAP_NONE ? more : ADD(gin[0], more);
   }
   if (gout[0] == NEAP_NONE || !(need & 6)) return;
-  neap__build_n(g, &neap__op_normalize_grad_weight, in, 4, n->opt, out);
+  neap__build_n(g, &neap__op_standardize_grad_weight, in, 4, n->opt, out);
   if (need & 2) gin[1] = out[0];
   if (need & 4) gin[2] = out[1];
 }
@@ -189,8 +189,8 @@ static const char *const samples[] = {"f32[3,5]",
                                       "f32[0,5] f32[5] f32[5]",
                                       NULL};
 
-const neap_op neap__op_normalize = {
-    .name = "normalize",
+const neap_op neap__op_standardize = {
+    .name = "standardize",
     .min_in = 1,
     .max_in = 3,
     .n_out = 3,
@@ -208,7 +208,7 @@ const neap_op neap__op_normalize = {
 
 /* --- the input's gradient ------------------------------------------------------------------------------------ */
 
-/* d, x, mean, rstd: as normalize has y, x and its other outputs. */
+/* d, x, mean, rstd: as standardize has y, x and its other outputs. */
 static neap_status check_saved(const neap_infer *x) {
   neap_status s;
   if ((s = one_dtype(x)) || (s = check_rows(x, &x->in[1].shape))) return s;
@@ -248,8 +248,8 @@ static const char *const grad_samples[] = {"f32[3,5] f32[3,5] f32[3] f32[3]:posi
                                            "f32[2,6,3,2] f32[2,6,3,2] f32[2,3] f32[2,3]:positive f32[6]; groups=3",
                                            "f32[0,5] f32[0,5] f32[0] f32[0] f32[5]", NULL};
 
-const neap_op neap__op_normalize_grad = {
-    .name = "normalize_grad",
+const neap_op neap__op_standardize_grad = {
+    .name = "standardize_grad",
     .min_in = 4,
     .max_in = 5,
     .n_out = 1,
@@ -262,7 +262,7 @@ const neap_op neap__op_normalize_grad = {
     .batch = batch_grad,
     .cost = cost,
     .samples = grad_samples,
-    .doc = "Gradient of normalize's input from y's gradient, x, the rows' statistics and the weight.",
+    .doc = "Gradient of standardize's input from y's gradient, x, the rows' statistics and the weight.",
 };
 
 /* --- the weight's and the bias's gradient ---------------------------------------------------------------------- */
@@ -297,8 +297,8 @@ static const char *const weight_samples[] = {
     "f32[3,5] f32[3,5] f32[3] f32[3]:positive", "f32[9,2,4] f32[9,2,4] f32[9] f32[9]:positive; dims=2; center=false",
     "f32[2,6,3,2] f32[2,6,3,2] f32[2,3] f32[2,3]:positive; groups=3", "f32[0,5] f32[0,5] f32[0] f32[0]", NULL};
 
-const neap_op neap__op_normalize_grad_weight = {
-    .name = "normalize_grad_weight",
+const neap_op neap__op_standardize_grad_weight = {
+    .name = "standardize_grad_weight",
     .min_in = 4,
     .max_in = 4,
     .n_out = 2,
@@ -310,5 +310,5 @@ const neap_op neap__op_normalize_grad_weight = {
     .batch = batch_weight,
     .cost = cost,
     .samples = weight_samples,
-    .doc = "Gradients of normalize's weight and bias, sums over all rows.",
+    .doc = "Gradients of standardize's weight and bias, sums over all rows.",
 };

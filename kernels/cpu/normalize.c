@@ -1,4 +1,4 @@
-/* Normalization of rows, and its gradients; see engine/op/normalize.c for what a row is. */
+/* Normalization of rows, and its gradients; see engine/op/standardize.c for what a row is. */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ struct rows {
   int64_t entries, slab; /* entries in all, and in a slab */
 };
 
-#define LINES "kernels/cpu/normalize_rows.h"
+#define LINES "kernels/cpu/standardize_rows.h"
 #include "kernels/cpu/both_dtypes.h"
 
 enum { DIMS, GROUPS, EPS, CENTER }; /* options */
@@ -124,6 +124,6 @@ static neap_status prepare_weight(neap_cpu *cpu, const neap_sig *s, neap_cpu_ker
   return NEAP_OK;
 }
 
-NEAP_CPU_KERNEL(normalize) = {.prepare = prepare_forward};
-NEAP_CPU_KERNEL(normalize_grad) = {.prepare = prepare_backward};
-NEAP_CPU_KERNEL(normalize_grad_weight) = {.prepare = prepare_weight};
+NEAP_CPU_KERNEL(standardize) = {.prepare = prepare_forward};
+NEAP_CPU_KERNEL(standardize_grad) = {.prepare = prepare_backward};
+NEAP_CPU_KERNEL(standardize_grad_weight) = {.prepare = prepare_weight};

@@ -1,4 +1,4 @@
-/* Distances between vectors. */
+/* Distances between vectors, and their lengths. */
 #include <math.h>
 
 #include "conform/oracle.h"
@@ -63,5 +63,21 @@ static void cdist(const cf_case *c, const kt_value *in, kt_value *out) {
   }
 }
 
+/* Each line along `dim` by itself. */
+static void normalize(const cf_case *c, const kt_value *in, kt_value *out) {
+  const double p = cf_number(c, "p", 2), eps = cf_number(c, "eps", 1e-12);
+  const neap_shape *s = &in[0].desc.shape;
+  const int32_t dim = cf_dim(cf_whole(c, "dim", 0, 1), s->ndim);
+  out[0] = cf_made(s);
+  for (int64_t i = 0; i < kt_count(&out[0]); i++) {
+    double sum = 0;
+    cf_place q;
+    cf_locate(s, i, &q);
+    for (q.at[dim] = 0; q.at[dim] < s->dim[dim]; q.at[dim]++) sum = more(p, sum, kt_get(&in[0], cf_index(s, &q)));
+    const double length = finish(p, sum);
+    kt_set(&out[0], i, kt_get(&in[0], i) / (length < eps ? eps : length));
+  }
+}
+
 const cf_oracle_row cf_oracles_distance[] = {
-    {"dist", dist}, {"pairwise_distance", pairwise_distance}, {"cdist", cdist}, {NULL, NULL}};
+    {"dist", dist}, {"pairwise_distance", pairwise_distance}, {"cdist", cdist}, {"normalize", normalize}, {NULL, NULL}};

@@ -69,7 +69,7 @@ static void row_begin(row_data *r, const row_case *c) {
     for (int64_t j = 0; j < r->length; j++) square += pow(kt_get(&r->x, i * r->length + j) - r->mean[i], 2);
     r->rstd[i] = 1 / sqrt(square / (double)r->length + 1e-3);
   }
-  kt_call_op(&r->y, "normalize", row_options(c, opt), 3, (kt_value[]){r->x, r->w, r->b});
+  kt_call_op(&r->y, "standardize", row_options(c, opt), 3, (kt_value[]){r->x, r->w, r->b});
 }
 
 static void row_end(row_data *r) {
@@ -112,7 +112,7 @@ static void row_gradients_match(void **state) {
     row_data r;
     kt_call dx;
     row_begin(&r, c);
-    kt_call_op(&dx, "normalize_grad", row_options(c, opt), 5, (kt_value[]){r.d, r.x, r.y.out[1], r.y.out[2], r.w});
+    kt_call_op(&dx, "standardize_grad", row_options(c, opt), 5, (kt_value[]){r.d, r.x, r.y.out[1], r.y.out[2], r.w});
     for (int64_t i = 0; i < c->rows; i++) {
       double plain = 0, dot = 0;
       for (int pass = 0; pass < 2; pass++)
@@ -139,7 +139,7 @@ static void row_weight_gradients_match(void **state) {
     row_data r;
     kt_call dw;
     row_begin(&r, c);
-    kt_call_op(&dw, "normalize_grad_weight", row_options(c, opt), 4, (kt_value[]){r.d, r.x, r.y.out[1], r.y.out[2]});
+    kt_call_op(&dw, "standardize_grad_weight", row_options(c, opt), 4, (kt_value[]){r.d, r.x, r.y.out[1], r.y.out[2]});
     double *w = calloc((size_t)kt_count(&r.w) + 1, sizeof *w), *b = calloc((size_t)kt_count(&r.w) + 1, sizeof *b);
     for (int64_t i = 0; i < c->rows * r.length; i++) {
       const int64_t row = i / r.length, p = param_at(c, &r, row, i % r.length);
@@ -185,8 +185,8 @@ static void check_slabs(const char *x, const char *stats, int64_t groups) {
   const int64_t all = in[0].desc.shape.dim[0];
   kt_call whole, parts;
   for (uint32_t i = 0; i < 4; i++) kt_fill(&in[i], 1, i + 1);
-  kt_begin(&whole, "normalize_grad_weight", opt, 4, in);
-  kt_begin(&parts, "normalize_grad_weight", opt, 4, in);
+  kt_begin(&whole, "standardize_grad_weight", opt, 4, in);
+  kt_begin(&parts, "standardize_grad_weight", opt, 4, in);
   add_part(&whole, in, 0, all);
   for (int64_t at = 0; at < all; at += 16) add_part(&parts, in, at, all - at < 16 ? all - at : 16);
   for (uint32_t o = 0; o < 2; o++)
@@ -371,16 +371,16 @@ static void bad_shapes_are_named(void **state) {
   kt_value half = kt_make("f64[5]"), whole = kt_make("i64[2,5]");
   neap_desc out[NEAP_MAX_OUT];
   neap_error err = {0};
-  assert_int_equal(kt_infer("normalize", NULL, 2, (kt_value[]){x, w}, out, &err), NEAP_SHAPE);
+  assert_int_equal(kt_infer("standardize", NULL, 2, (kt_value[]){x, w}, out, &err), NEAP_SHAPE);
   assert_non_null(strstr(err.message, "weight has shape [4], expected [5]"));
-  assert_int_equal(kt_infer("normalize", NULL, 2, (kt_value[]){x, half}, out, &err), NEAP_DTYPE);
+  assert_int_equal(kt_infer("standardize", NULL, 2, (kt_value[]){x, half}, out, &err), NEAP_DTYPE);
   assert_non_null(strstr(err.message, "fp64"));
-  assert_int_equal(kt_infer("normalize", NULL, 1, &whole, out, &err), NEAP_DTYPE);
-  assert_int_equal(kt_infer("normalize", KT_OPTS(NEAP_INT(3)), 1, &x, out, &err), NEAP_SHAPE);
-  assert_int_equal(kt_infer("normalize", KT_OPTS(NEAP_INT(1), NEAP_INT(2)), 1, &x, out, &err), NEAP_SHAPE);
+  assert_int_equal(kt_infer("standardize", NULL, 1, &whole, out, &err), NEAP_DTYPE);
+  assert_int_equal(kt_infer("standardize", KT_OPTS(NEAP_INT(3)), 1, &x, out, &err), NEAP_SHAPE);
+  assert_int_equal(kt_infer("standardize", KT_OPTS(NEAP_INT(1), NEAP_INT(2)), 1, &x, out, &err), NEAP_SHAPE);
   assert_non_null(strstr(err.message, "5 channels, which 2 groups"));
-  assert_int_equal(kt_infer("normalize", KT_OPTS(NEAP_INT(1), NEAP_INT(1)), 1, &flat, out, &err), NEAP_SHAPE);
-  assert_int_equal(kt_infer("normalize_grad", NULL, 4, (kt_value[]){x, x, w, w}, out, &err), NEAP_SHAPE);
+  assert_int_equal(kt_infer("standardize", KT_OPTS(NEAP_INT(1), NEAP_INT(1)), 1, &flat, out, &err), NEAP_SHAPE);
+  assert_int_equal(kt_infer("standardize_grad", NULL, 4, (kt_value[]){x, x, w, w}, out, &err), NEAP_SHAPE);
   assert_non_null(strstr(err.message, "mean has shape [4], expected [2]"));
   assert_int_equal(kt_infer("batch_norm_train", NULL, 1, &one, out, &err), NEAP_SHAPE);
   assert_non_null(strstr(err.message, "1 value a channel"));

@@ -64,20 +64,21 @@ static void gives(const built *b, uint32_t o, neap_batch_kind kind, int32_t dim,
 static void rows_keep_their_samples(void **state) {
   built b;
   (void)state;
-  begin(&b), input(&b, samples(0, 1), 3, BATCH, 4, 5), input(&b, constant, 1, 5), apply(&b, &neap__op_normalize, NULL);
+  begin(&b), input(&b, samples(0, 1), 3, BATCH, 4, 5), input(&b, constant, 1, 5),
+      apply(&b, &neap__op_standardize, NULL);
   for (uint32_t o = 0; o < 3; o++) gives(&b, o, NEAP_B_SAMPLE, 0, 1);
-  begin(&b), input(&b, samples(1, 2), 3, 4, 2 * BATCH, 5), apply(&b, &neap__op_normalize, NULL);
+  begin(&b), input(&b, samples(1, 2), 3, 4, 2 * BATCH, 5), apply(&b, &neap__op_standardize, NULL);
   gives(&b, 1, NEAP_B_SAMPLE, 1, 2);
-  begin(&b), input(&b, samples(1, 1), 2, 4, BATCH), apply(&b, &neap__op_normalize, NULL);
+  begin(&b), input(&b, samples(1, 1), 2, 4, BATCH), apply(&b, &neap__op_standardize, NULL);
   assert_int_equal(b.status, NEAP_UNSUPPORTED);
   begin(&b), input(&b, samples(1, 1), 3, 4, BATCH, 5);
-  apply(&b, &neap__op_normalize, OPTS(NEAP_INT(1), NEAP_INT(2)));
+  apply(&b, &neap__op_standardize, OPTS(NEAP_INT(1), NEAP_INT(2)));
   assert_int_equal(b.status, NEAP_UNSUPPORTED);
   begin(&b), input(&b, samples(0, 1), 2, BATCH, 5), input(&b, samples(0, 1), 2, BATCH, 5);
   input(&b, samples(0, 1), 1, BATCH), input(&b, samples(0, 1), 1, BATCH);
-  apply(&b, &neap__op_normalize_grad_weight, NULL);
+  apply(&b, &neap__op_standardize_grad_weight, NULL);
   gives(&b, 0, NEAP_B_SUM, 0, 0), gives(&b, 1, NEAP_B_SUM, 0, 0);
-  begin(&b), input(&b, constant, 2, BATCH, 5), apply(&b, &neap__op_normalize, NULL);
+  begin(&b), input(&b, constant, 2, BATCH, 5), apply(&b, &neap__op_standardize, NULL);
   gives(&b, 0, NEAP_B_CONST, 0, 0);
 }
 
