@@ -163,8 +163,23 @@ static void save_history(void) {
 #endif
 }
 
+/* What is typed here begins with `neap`, so it is there; a global of that name stays. */
+static void set_global(lua_State *L) {
+  if (lua_getglobal(L, "neap") == LUA_TNIL) {
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "neap");
+    int status = neap__main_call(L, 1, 1);
+    if (status == LUA_OK)
+      lua_setglobal(L, "neap");
+    else
+      neap__main_report(L, status);
+  }
+  lua_settop(L, 0);
+}
+
 void neap__main_repl(lua_State *L) {
   load_history();
+  set_global(L);
   for (int status; (status = load_line(L)) != -1;) {
     if (status == LUA_OK) status = neap__main_call(L, 0, LUA_MULTRET);
     if (status == LUA_OK) {

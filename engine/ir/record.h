@@ -36,20 +36,21 @@ typedef struct neap_opt_spec {
  * comparisons when their result is bool. */
 #define NEAP_TOPICS(XX)                                  \
   XX(ARITHMETIC, "Arithmetic and functions")             \
-  XX(COMPARISON, "Comparison and logic")                 \
+  XX(COMPARISON, "Comparison, logic and choice")         \
   XX(ACTIVATION, "Activations")                          \
   XX(REDUCTION, "Sums, means and extremes")              \
   XX(SHAPE, "Shape")                                     \
   XX(JOIN, "Joining, cutting and repeating")             \
   XX(INDEX, "Indexing")                                  \
   XX(SORT, "Order")                                      \
-  XX(PRODUCT, "Matrix products")                         \
+  XX(PRODUCT, "Matrices and products")                   \
   XX(CONVOLUTION, "Convolution, pooling and resampling") \
   XX(NORMALIZATION, "Normalization")                     \
   XX(SEQUENCE, "Attention and recurrence")               \
   XX(LOSS, "Losses")                                     \
   XX(RANDOM, "Randomness")                               \
-  XX(MAKE, "Making tensors")
+  XX(MAKE, "Making tensors")                             \
+  XX(VALUE, "Dtypes and gradients")
 
 typedef enum neap_topic {
   NEAP_TOPIC_NONE = 0,

@@ -73,10 +73,15 @@ const neap_op neap__op_leaky_relu = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "negative_slope", .type = NEAP_OPT_FLOAT, .def = 0.01, .has_default = true}},
+    .opts =
+        {{.name = "negative_slope", .type = NEAP_OPT_FLOAT, .def = 0.01, .has_default = true, .doc = "Slope below 0."}},
     .expand = leaky_relu,
     .samples = leaky_samples,
-    .doc = "x where it is positive, else x times `negative_slope` (Maas et al. 2013).",
+    .doc = "x where it is positive, else x times `negative_slope` (Maas et al. 2013); at 0 its gradient is the slope.",
+    .example =
+        "print(neap.leaky_relu(neap.tensor {-4, 0, 2}, {negative_slope = 0.25}))  --> tensor fp32 [3] {-1, 0, 2}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_elu = {
@@ -84,10 +89,17 @@ const neap_op neap__op_elu = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "alpha", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .opts = {{.name = "alpha",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1,
+              .has_default = true,
+              .doc = "Minus what it tends to far below 0."}},
     .expand = elu,
     .samples = elu_samples,
     .doc = "x where it is positive, else `alpha` (exp(x) - 1) (Clevert et al. 2015).",
+    .example = "print(neap.elu(neap.tensor {-1000, 0, 2}, {alpha = 0.5}))  --> tensor fp32 [3] {-0.5, 0, 2}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_hardtanh = {
@@ -95,11 +107,18 @@ const neap_op neap__op_hardtanh = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "min_val", .type = NEAP_OPT_FLOAT, .def = -1, .has_default = true},
-             {.name = "max_val", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .opts = {{.name = "min_val", .type = NEAP_OPT_FLOAT, .def = -1, .has_default = true, .doc = "Smallest value."},
+             {.name = "max_val",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1,
+              .has_default = true,
+              .doc = "Largest value, at least `min_val`."}},
     .expand = hardtanh,
     .samples = hardtanh_samples,
     .doc = "x cut to `min_val` and `max_val`; no gradient at and beyond them.",
+    .example = "print(neap.hardtanh(neap.tensor {-3, 0.5, 3}))  --> tensor fp32 [3] {-1, 0.5, 1}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_relu6 = {
@@ -120,11 +139,22 @@ const neap_op neap__op_softplus = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "beta", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true},
-             {.name = "threshold", .type = NEAP_OPT_FLOAT, .def = 20, .has_default = true}},
+    .opts = {{.name = "beta",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1,
+              .has_default = true,
+              .doc = "How sharp the bend is; not 0."},
+             {.name = "threshold",
+              .type = NEAP_OPT_FLOAT,
+              .def = 20,
+              .has_default = true,
+              .doc = "Where it becomes x itself."}},
     .expand = softplus,
     .samples = softplus_samples,
-    .doc = "log(1 + exp(`beta` x)) / `beta`, and x where `beta` x is above `threshold`.",
+    .doc = "log(1 + exp(beta x)) / beta, a smooth relu, without overflow; x itself where beta x is above `threshold`.",
+    .example = "print((\"%.3f\"):format(neap.softplus(neap.tensor(0)):item()))  --> 0.693",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_mish = {
@@ -135,6 +165,9 @@ const neap_op neap__op_mish = {
     .expand = mish,
     .samples = samples,
     .doc = "x tanh(softplus(x)) (Misra 2019).",
+    .example = "print((\"%.3f\"):format(neap.mish(neap.tensor(1)):item()))  --> 0.865",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_gelu = {
@@ -142,10 +175,18 @@ const neap_op neap__op_gelu = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "approximate", .type = NEAP_OPT_CHOICE, .def = 0, .has_default = true, .choices = "none|tanh"}},
+    .opts = {{.name = "approximate",
+              .type = NEAP_OPT_CHOICE,
+              .def = 0,
+              .has_default = true,
+              .choices = "none|tanh",
+              .doc = "none: by the error function; tanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."}},
     .expand = gelu,
     .samples = gelu_samples,
-    .doc = "x times the normal distribution function, exact or by a tanh (Hendrycks and Gimpel 2016).",
+    .doc = "x times the standard normal distribution function, exact or by a tanh (Hendrycks and Gimpel 2016).",
+    .example = "print((\"%.3f\"):format(neap.gelu(neap.tensor(1)):item()))  --> 0.841",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_softmin = {
@@ -153,8 +194,11 @@ const neap_op neap__op_softmin = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Along which the results add up to 1."}},
     .expand = softmin,
     .samples = softmin_samples,
     .doc = "exp(-x) over its sum along `dim`, without overflow.",
+    .example = "print((neap.softmin(neap.tensor {0, 0, 1000}, 1) * 100):round())  --> tensor fp32 [3] {50, 50, 0}",
+    .topic = NEAP_TOPIC_ACTIVATION,
+    .args = "x [...] -> [...]",
 };

@@ -41,30 +41,61 @@ static const char *const arg_samples[] = {"f32[2,3]:distinct",
                                           "i64[3,4]:below=3; dim=1",
                                           NULL};
 
-#define EXTREME(op_name, text)                                                                 \
-  {                                                                                            \
-    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .precision = NEAP_PREC_FOLLOW,      \
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},                                           \
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},       \
-    .infer = infer, .grad = grad, .batch = neap__batch_reduce, .samples = samples, .doc = text \
+#define EXTREME(op_name, ...)                                                                         \
+  {                                                                                                   \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .precision = NEAP_PREC_FOLLOW,             \
+    .opts = {{.name = "dim",                                                                          \
+              .type = NEAP_OPT_DIMS,                                                                  \
+              .doc = "Dimensions to go over, one or several; all when left out."},                    \
+             {.name = "keepdim",                                                                      \
+              .type = NEAP_OPT_BOOL,                                                                  \
+              .def = 0,                                                                               \
+              .has_default = true,                                                                    \
+              .doc = "Whether those dimensions stay, with size 1."}},                                 \
+    .infer = infer, .grad = grad, .batch = neap__batch_reduce, .samples = samples, .doc = __VA_ARGS__ \
   }
-#define POSITION(op_name, text)                                                                            \
+#define POSITION(op_name, ...)                                                                             \
   {                                                                                                        \
     .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .nondiff = true, .precision = NEAP_PREC_FOLLOW, \
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},                                                       \
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},                   \
-    .infer = infer_arg, .batch = neap__batch_reduce, .samples = arg_samples, .doc = text                   \
+    .opts = {{.name = "dim",                                                                               \
+              .type = NEAP_OPT_DIMS,                                                                       \
+              .doc = "Dimensions to go over, one or several; all when left out."},                         \
+             {.name = "keepdim",                                                                           \
+              .type = NEAP_OPT_BOOL,                                                                       \
+              .def = 0,                                                                                    \
+              .has_default = true,                                                                         \
+              .doc = "Whether those dimensions stay, with size 1."}},                                      \
+    .infer = infer_arg, .batch = neap__batch_reduce, .samples = arg_samples, .doc = __VA_ARGS__            \
   }
 
-const neap_op neap__op_amax = EXTREME("amax", "Largest value over the dimensions `dim` (all when left out); NaN wins.");
+const neap_op neap__op_amax =
+    EXTREME("amax", "Largest value over the dimensions `dim`; NaN wins; equal values share the gradient.",
+            "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+            "print(x:amax {1, 2})  --> tensor fp32 [] 6\n"
+            "print(x:amax(1))  --> tensor fp32 [3] {4, 5, 6}",
+            NEAP_TOPIC_REDUCTION, "x [...] -> [... without dim]");
 const neap_op neap__op_amin =
-    EXTREME("amin", "Smallest value over the dimensions `dim` (all when left out); NaN wins.");
+    EXTREME("amin", "Smallest value over the dimensions `dim`; NaN wins; equal values share the gradient.",
+            "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+            "print(x:amin {1, 2})  --> tensor fp32 [] 1\n"
+            "print(x:amin(1))  --> tensor fp32 [3] {1, 2, 3}",
+            NEAP_TOPIC_REDUCTION, "x [...] -> [... without dim]");
 const neap_op neap__op_argmax =
-    POSITION("argmax", "0-based place of the first largest value along `dim` (among all when left out; over several "
-                       "dimensions in row-major order); NaN wins.");
+    POSITION("argmax",
+             "0-based place of the first largest value along `dim` (in the flat tensor when left out; over several "
+             "dimensions in row-major order); NaN is the largest.",
+             "local x = neap.tensor {{1, 9, 3}, {7, 5, 6}}\n"
+             "print(x:argmax())  --> tensor int64 [] 1\n"
+             "print(x:argmax(2))  --> tensor int64 [2] {1, 0}",
+             NEAP_TOPIC_REDUCTION, "x [...] -> [... without dim] int64");
 const neap_op neap__op_argmin =
-    POSITION("argmin", "0-based place of the first smallest value along `dim` (among all when left out; over several "
-                       "dimensions in row-major order); NaN wins.");
+    POSITION("argmin",
+             "0-based place of the first smallest value along `dim` (in the flat tensor when left out; over several "
+             "dimensions in row-major order); NaN is the smallest.",
+             "local x = neap.tensor {{1, 9, 3}, {7, 5, 6}}\n"
+             "print(x:argmin())  --> tensor int64 [] 0\n"
+             "print(x:argmin(2))  --> tensor int64 [2] {0, 1}",
+             NEAP_TOPIC_REDUCTION, "x [...] -> [... without dim] int64");
 
 static void aminmax(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt,
                     neap_id *out) {

@@ -9,9 +9,14 @@
 
 enum { CAUSAL, SCALE };
 
-#define ATTENTION_OPTIONS                                                        \
-  {.name = "is_causal", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}, { \
-    .name = "scale", .type = NEAP_OPT_FLOAT                                      \
+#define ATTENTION_OPTIONS                                                                              \
+  {.name = "is_causal",                                                                                \
+   .type = NEAP_OPT_BOOL,                                                                              \
+   .def = 0,                                                                                           \
+   .has_default = true,                                                                                \
+   .doc = "Whether a query sees only keys up to its own place; not beside a mask."},                   \
+  {                                                                                                    \
+    .name = "scale", .type = NEAP_OPT_FLOAT, .doc = "Factor of the scores; 1 / sqrt(E) when left out." \
   }
 
 static neap_status one_dtype(const neap_infer *x, uint32_t data) {
@@ -337,7 +342,12 @@ const neap_op neap__op_scaled_dot_product_attention = {
     .opts = {ATTENTION_OPTIONS},
     .expand = expand,
     .samples = samples,
-    .doc =
-        "softmax(scale q k' + mask) v over the last two dimensions (Vaswani et al. 2017), mask bool (true takes part) "
-        "or a summand, scale 1 / sqrt(width) unless given; with is_causal a query sees keys up to its own place.",
+    .doc = "softmax(scale query key' + mask) value over the last two dimensions (Vaswani et al. 2017), without a "
+           "tensor of all pairs (Dao et al. 2022); dimensions in front broadcast. The mask is bool (true takes part) "
+           "or a summand to the scores. A query that sees nothing gives 0.",
+    .example = "local q, k, v = neap.randn(2, 4, 10, 16), neap.randn(2, 4, 10, 16), neap.randn(2, 4, 10, 16)\n"
+               "print(table.concat(neap.scaled_dot_product_attention(q, k, v, {is_causal = true}).shape, \" \"))  --> "
+               "2 4 10 16",
+    .topic = NEAP_TOPIC_SEQUENCE,
+    .args = "query [..., L, E], key [..., S, E], value [..., S, F], mask? [..., L, S] bool -> [..., L, F]",
 };

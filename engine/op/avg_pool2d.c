@@ -1,8 +1,11 @@
 /* x: (N, C, H, W) -> y: (N, C, OH, OW): means of windows. */
 #include "op/pool2d.h"
 
-#define INCLUDE \
-  { "count_include_pad", NEAP_OPT_BOOL, .def = 1, .has_default = true }
+#define INCLUDE                                                                        \
+  {                                                                                    \
+    .name = "count_include_pad", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true, \
+    .doc = "Whether the zeros added count in the mean."                                \
+  }
 
 static neap_status infer(neap_infer *x) { return neap__pool_infer(x, NULL); }
 
@@ -41,13 +44,17 @@ const neap_op neap__op_avg_pool2d = {
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
     .rule = NEAP_BATCH_CUSTOM,
-    .opts = {POOL_OPTIONS, INCLUDE},
+    .opts = {POOL_OPTIONS("Zeros"), INCLUDE},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .cost = cost,
     .samples = samples,
-    .doc = "The mean of each window, as torch's avg_pool2d; padding counts unless count_include_pad is false.",
+    .doc = "The mean of each window, as torch's avg_pool2d: H' = (H + 2 padding - kernel) // stride + 1, and W' alike.",
+    .example = "local x = neap.arange(0, 16):to(\"fp32\"):reshape(1, 1, 4, 4)\n"
+               "print(x:avg_pool2d(2))  --> tensor fp32 [1, 1, 2, 2] {{{{2.5, 4.5}, {10.5, 12.5}}}}",
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "x [N, C, H, W] -> [N, C, H', W']",
 };
 
 /* --- the gradient ------------------------------------------------------------------------------------------------ */
@@ -72,7 +79,7 @@ const neap_op neap__op_avg_pool2d_grad = {
     .internal = true,
     .precision = NEAP_PREC_FOLLOW,
     .rule = NEAP_BATCH_CUSTOM,
-    .opts = {POOL_OPTIONS, INCLUDE, POOL_SIZE_OPTION},
+    .opts = {POOL_OPTIONS("Zeros"), INCLUDE, POOL_SIZE_OPTION},
     .infer = infer_grad,
     .grad = grad_grad,
     .batch = batch,

@@ -10,8 +10,11 @@
 
 enum { EPS, SAMPLES };
 
-#define EPS_OPTION \
-  { .name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-5, .has_default = true, .min = 0, .max = DBL_MAX }
+#define EPS_OPTION                                                                                     \
+  {                                                                                                    \
+    .name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-5, .has_default = true, .min = 0, .max = DBL_MAX, \
+    .doc = "Added to the variance before the root."                                                    \
+  }
 
 static neap_status check_params(const neap_infer *x, uint32_t data) {
   const neap_shape *in = &x->in[0].shape;
@@ -246,13 +249,30 @@ const neap_op neap__op_batch_norm = {
     .max_in = 5,
     .n_out = 1,
     .precision = NEAP_PREC_KEEP,
-    .opts = {{.name = "training", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true},
-             {.name = "momentum", .type = NEAP_OPT_FLOAT, .def = 0.1, .has_default = true, .min = 0, .max = 1},
+    .opts = {{.name = "training",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether the batch's statistics are used."},
+             {.name = "momentum",
+              .type = NEAP_OPT_FLOAT,
+              .def = 0.1,
+              .has_default = true,
+              .min = 0,
+              .max = 1,
+              .doc = "Taken as torch takes it; the op itself updates nothing."},
              EPS_OPTION},
     .expand = batch_norm,
     .samples = samples,
-    .doc = "Channels (dimension 2) brought to mean 0 and variance 1, times weight, plus bias (Ioffe and Szegedy 2015), "
-           "by the batch's statistics in training, else by the running ones given.",
+    .doc = "Channels brought to mean 0 and variance 1, times weight, plus bias (Ioffe and Szegedy 2015), by the "
+           "batch's statistics when `training`, else by the running ones. In training it also takes x, weight, bias. "
+           "The running statistics are only read: nn.BatchNorm2d keeps them, as a part of the update.",
+    .example = "local x = neap.tensor {{1, 10}, {3, 30}}\n"
+               "print(neap.batch_norm(x, {training = true, eps = 0}))  --> tensor fp32 [2, 2] {{-1, -1}, {1, 1}}\n"
+               "print(neap.batch_norm(x, neap.tensor {1, 10}, neap.tensor {4, 4}, {eps = 0}))  --> tensor fp32 [2, 2] "
+               "{{0, 0}, {1, 10}}",
+    .topic = NEAP_TOPIC_NORMALIZATION,
+    .args = "x [N, C, ...], running_mean? [C], running_var? [C], weight? [C], bias? [C] -> [N, C, ...]",
 };
 
 /* --- the batch's statistics ---------------------------------------------------------------------------------------- */
@@ -286,7 +306,10 @@ const neap_op neap__op_batch_mean = {
     .precision = NEAP_PREC_KEEP,
     .expand = batch_mean,
     .samples = statistic_samples,
-    .doc = "The mean of each channel as batch_norm sees it in training, without a gradient.",
+    .doc = "The mean of each channel over the batch, as batch_norm sees it in training, without a gradient.",
+    .example = "print(neap.batch_mean(neap.tensor {{1, 10}, {3, 30}}))  --> tensor fp32 [2] {2, 20}",
+    .topic = NEAP_TOPIC_NORMALIZATION,
+    .args = "x [N, C, ...] -> [C]",
 };
 
 const neap_op neap__op_batch_var = {
@@ -298,5 +321,9 @@ const neap_op neap__op_batch_var = {
     .precision = NEAP_PREC_KEEP,
     .expand = batch_var,
     .samples = statistic_samples,
-    .doc = "The unbiased variance of each channel as batch_norm sees it in training, without a gradient.",
+    .doc =
+        "The unbiased variance of each channel over the batch, as batch_norm keeps it in training, without a gradient.",
+    .example = "print(neap.batch_var(neap.tensor {{1, 10}, {3, 30}}))  --> tensor fp32 [2] {2, 200}",
+    .topic = NEAP_TOPIC_NORMALIZATION,
+    .args = "x [N, C, ...] -> [C]",
 };

@@ -44,7 +44,10 @@ const neap_op neap__op_binary_cross_entropy_with_logits = {
     .opts = {NEAP_REDUCTION},
     .expand = expand,
     .samples = samples,
-    .doc =
-        "Cross entropy of sigmoid(x) and targets in [0, 1], reduced; a third input weighs the positive part "
-        "(torch's pos_weight), a fourth each element's loss (torch's weight; with 1 for the third where that is all).",
+    .doc = "Cross entropy of sigmoid(x) and targets in [0, 1], without overflow, reduced. pos_weight weighs the part "
+           "of the targets that are 1, weight each loss; the number 1 stands for a pos_weight that is not there.",
+    .example = "print(neap.binary_cross_entropy_with_logits(neap.tensor {1000, -7}, neap.tensor {1, 1}):round())  --> "
+               "tensor fp32 [] 4",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...], pos_weight? [...], weight? [...] -> []",
 };

@@ -38,8 +38,11 @@ bool neap__dims_of(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *
 int64_t neap__count_along(const neap_shape *shape, const neap_opt *dims);
 /* The loss of each element, reduced: 0 mean, 1 sum, 2 none (NEAP_REDUCTION). */
 neap_id neap__reduce_loss(neap_graph *g, neap_id v, int64_t reduction);
-#define NEAP_REDUCTION \
-  { .name = "reduction", .type = NEAP_OPT_CHOICE, .def = 0, .has_default = true, .choices = "mean|sum|none" }
+#define NEAP_REDUCTION                                                                                       \
+  {                                                                                                          \
+    .name = "reduction", .type = NEAP_OPT_CHOICE, .def = 0, .has_default = true, .choices = "mean|sum|none", \
+    .doc = "What becomes of the elements' losses: their mean, their sum, or none: each stays."               \
+  }
 
 /* The inputs cast to the dtype that holds all of them, into `in`; false, with the graph failed, where one is no
  * floating point or was not made. */

@@ -83,10 +83,16 @@ const neap_op neap__op_cat = {
     .min_in = 1,
     .max_in = 255,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = 0, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = 0, .has_default = true, .doc = "Dimension to join along."}},
     .expand = expand,
     .samples = samples,
-    .doc = "Values joined along `dim`; the other dimensions agree.",
+    .doc = "Tensors joined along `dim`, where their sizes add up; the other sizes agree. Takes a list, or tensors one "
+           "by one.",
+    .example = "local a, b = neap.tensor {{1, 2}}, neap.tensor {{3, 4}}\n"
+               "print(neap.cat({a, b}))  --> tensor fp32 [2, 2] {{1, 2}, {3, 4}}\n"
+               "print(neap.cat({a, b}, {dim = 2}))  --> tensor fp32 [1, 4] {{1, 2, 3, 4}}",
+    .topic = NEAP_TOPIC_JOIN,
+    .args = "tensors... [...] -> [...]",
 };
 
 static neap_id stack(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
@@ -117,8 +123,17 @@ const neap_op neap__op_stack = {
     .min_in = 1,
     .max_in = 255,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = 0, .has_default = true}},
+    .opts = {{.name = "dim",
+              .type = NEAP_OPT_DIM,
+              .def = 0,
+              .has_default = true,
+              .doc = "Place of the new dimension in the result."}},
     .expand = stack,
     .samples = stack_samples,
-    .doc = "Values of one shape joined along a new dimension `dim`.",
+    .doc = "Tensors of one shape joined along a new dimension `dim`. Takes a list, or tensors one by one.",
+    .example = "local a, b = neap.tensor {1, 2}, neap.tensor {3, 4}\n"
+               "print(neap.stack({a, b}))  --> tensor fp32 [2, 2] {{1, 2}, {3, 4}}\n"
+               "print(neap.stack({a, b}, {dim = 2}))  --> tensor fp32 [2, 2] {{1, 3}, {2, 4}}",
+    .topic = NEAP_TOPIC_JOIN,
+    .args = "tensors... [...] -> [..., count, ...]",
 };

@@ -87,11 +87,16 @@ const neap_op neap__op_clamp = {
     .min_in = 1,
     .max_in = 3,
     .n_out = 1,
-    .opts = {{.name = "min", .type = NEAP_OPT_FLOAT}, {.name = "max", .type = NEAP_OPT_FLOAT}},
+    .opts = {{.name = "min", .type = NEAP_OPT_FLOAT, .doc = "Smallest value."},
+             {.name = "max", .type = NEAP_OPT_FLOAT, .doc = "Largest value; it wins when it is below `min`."}},
     .expand = clamp,
     .samples = clamp_samples,
-    .doc = "The first input, at least `min` and at most `max`, which are numbers, at and beyond which it has no "
-           "gradient, or a second and a third input; `max` wins over `min`.",
+    .doc = "x, at least `min` and at most `max`, which are numbers, at and beyond which it has no gradient, or a "
+           "second and a third input, with which equal values share it. One bound may be left out; `max` wins over "
+           "`min`, and NaN stays.",
+    .example = "print(neap.clamp(neap.tensor {-3, 0.5, 3}, {min = -1, max = 1}))  --> tensor fp32 [3] {-1, 0.5, 1}",
+    .topic = NEAP_TOPIC_ARITHMETIC,
+    .args = "x [...], low? [...], high? [...] -> [...]",
 };
 
 const neap_op neap__op_masked_fill = {
@@ -99,10 +104,14 @@ const neap_op neap__op_masked_fill = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "value", .type = NEAP_OPT_FLOAT, .required = true}},
+    .opts = {{.name = "value", .type = NEAP_OPT_FLOAT, .required = true, .doc = "What is filled in."}},
     .expand = masked_fill,
     .samples = fill_samples,
-    .doc = "`value` where the second input is true, else the first input.",
+    .doc = "`value` where the mask is true, else x, which there has no gradient.",
+    .example = "local x = neap.tensor {1, -2, 3}\n"
+               "print(x:masked_fill(x:lt(0), 0))  --> tensor fp32 [3] {1, 0, 3}",
+    .topic = NEAP_TOPIC_COMPARISON,
+    .args = "x [...], mask [...] bool -> [...]",
 };
 
 const neap_op neap__op_lerp = {
@@ -110,8 +119,13 @@ const neap_op neap__op_lerp = {
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,
-    .opts = {{.name = "weight", .type = NEAP_OPT_FLOAT}},
+    .opts = {{.name = "weight", .type = NEAP_OPT_FLOAT, .doc = "The weight of b, where it is not an input."}},
     .expand = lerp,
     .samples = lerp_samples,
-    .doc = "a + weight (b - a), with the weight as an option or a third input.",
+    .doc = "a + weight (b - a): from a at weight 0 to b at weight 1, exact at both ends; the weight is a third input "
+           "or an option.",
+    .example =
+        "print(neap.lerp(neap.tensor {0, 10}, neap.tensor {4, 20}, {weight = 0.25}))  --> tensor fp32 [2] {1, 12.5}",
+    .topic = NEAP_TOPIC_ARITHMETIC,
+    .args = "a [...], b [...], weight? [...] -> [...]",
 };

@@ -1,5 +1,5 @@
 /* Convolutions over two-dimensional ones: along one dimension, and transposed. */
-#include "op/build.h"
+#include "op/window.h"
 
 enum { STRIDE, PADDING, DILATION, GROUPS, SIZE };
 
@@ -35,13 +35,19 @@ const neap_op neap__op_conv1d = {
     .max_in = 3,
     .n_out = 1,
     .precision = NEAP_PREC_CAST,
-    .opts = {{"stride", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},
-             {"padding", NEAP_OPT_INT, .def = 0, .has_default = true, .min = 0, .max = INT32_MAX},
-             {"dilation", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},
-             {"groups", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX}},
+    .opts = {NEAP_WINDOW_OPTION("stride", INT, 1, 1, "Step of the kernel over the input."),
+             NEAP_WINDOW_OPTION("padding", INT, 0, 0, "Zeros added on both sides."),
+             NEAP_WINDOW_OPTION("dilation", INT, 1, 1, "Step between entries of the kernel."),
+             NEAP_WINDOW_OPTION("groups", INT, 1, 1,
+                                "Groups of channels that are convolved apart; in and out are multiples of it.")},
     .expand = conv1d,
     .samples = conv1d_samples,
-    .doc = "Cross-correlation of sequences (samples, channels, length) with a kernel [out, in / groups, length].",
+    .doc = "Cross-correlation of sequences with a kernel, as torch's conv1d: L' = (L + 2 padding - dilation (k - 1) - "
+           "1) // stride + 1.",
+    .example = "print(neap.conv1d(neap.tensor {{{1, 2, 4, 8}}}, neap.tensor {{{-1, 1}}}))  --> tensor fp32 [1, 1, 3] "
+               "{{{1, 2, 4}}}",
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "x [N, C, L], weight [out, C / groups, k], bias? [out] -> [N, out, L']",
 };
 
 /* --- transposed -------------------------------------------------------------------------------------------------- */
@@ -110,12 +116,19 @@ const neap_op neap__op_conv_transpose2d = {
     .max_in = 3,
     .n_out = 1,
     .precision = NEAP_PREC_CAST,
-    .opts = {{"stride", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},
-             {"padding", NEAP_OPT_PAIR, .def = 0, .has_default = true, .min = 0, .max = INT32_MAX},
-             {"output_padding", NEAP_OPT_PAIR, .def = 0, .has_default = true, .min = 0, .max = INT32_MAX},
-             {"dilation", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},
-             {"groups", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX}},
+    .opts = {NEAP_WINDOW_OPTION("stride", PAIR, 1, 1, "Step of the kernel over the result."),
+             NEAP_WINDOW_OPTION("padding", PAIR, 0, 0, "Cut from both sides of the result."),
+             NEAP_WINDOW_OPTION("output_padding", PAIR, 0, 0, "Added to one side of the result; less than the stride."),
+             NEAP_WINDOW_OPTION("dilation", PAIR, 1, 1, "Step between entries of the kernel."),
+             NEAP_WINDOW_OPTION("groups", INT, 1, 1,
+                                "Groups of channels that are convolved apart; in and out are multiples of it.")},
     .expand = conv_transpose2d,
     .samples = transpose_samples,
-    .doc = "Transposed convolution with a kernel [in, out / groups, height, width], as torch's conv_transpose2d.",
+    .doc = "Transposed convolution, as torch's conv_transpose2d: the gradient of conv2d's input, so that H' = (H - 1) "
+           "stride - 2 padding + dilation (kh - 1) + output_padding + 1, and W' alike.",
+    .example =
+        "local x, weight = neap.ones(8, 16, 7, 7), neap.ones(16, 4, 4, 4)\n"
+        "print(table.concat(neap.conv_transpose2d(x, weight, {stride = 2, padding = 1}).shape, \" \"))  --> 8 4 14 14",
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "x [N, C, H, W], weight [C, out / groups, kh, kw], bias? [out] -> [N, out, H', W']",
 };

@@ -5,12 +5,12 @@
 
 enum { STRIDE, PADDING, DILATION, GROUPS, SIZE };
 
-#define CONV_OPTIONS                                                                            \
-  {"stride", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},         \
-      {"padding", NEAP_OPT_PAIR, .def = 0, .has_default = true, .min = 0.0, .max = INT32_MAX},  \
-      {"dilation", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX}, { \
-    "groups", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX           \
-  }
+#define CONV_OPTIONS                                                                     \
+  NEAP_WINDOW_OPTION("stride", PAIR, 1, 1, "Step of the kernel over the input."),        \
+      NEAP_WINDOW_OPTION("padding", PAIR, 0, 0, "Zeros added on both sides."),           \
+      NEAP_WINDOW_OPTION("dilation", PAIR, 1, 1, "Step between entries of the kernel."), \
+      NEAP_WINDOW_OPTION("groups", INT, 1, 1,                                            \
+                         "Groups of channels that are convolved apart; in and out are multiples of it.")
 
 /* The options of a node and a size (height and width, or the kernel's) after them. */
 static const neap_opt *with_size(const neap_node *n, int64_t h, int64_t w, neap_opt *opt) {
@@ -131,7 +131,14 @@ const neap_op neap__op_conv2d = {
     .batch = batch,
     .cost = cost,
     .samples = samples,
-    .doc = "Cross-correlation of images with a kernel [out, in / groups, height, width], as torch's conv2d.",
+    .doc = "Cross-correlation of images with a kernel, as torch's conv2d: H' = (H + 2 padding - dilation (kh - 1) - 1) "
+           "// stride + 1, and W' alike.",
+    .example = "local images, weight = neap.ones(8, 3, 32, 32), neap.ones(16, 3, 3, 3)\n"
+               "local y = neap.conv2d(images, weight, {stride = 2, padding = 1})\n"
+               "print(table.concat(y.shape, \" \"))  --> 8 16 16 16\n"
+               "print(y[{1, 1, {1, 2}, {1, 2}}])  --> tensor fp32 [2, 2] {{12, 18}, {18, 27}}",
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "x [N, C, H, W], weight [out, C / groups, kh, kw], bias? [out] -> [N, out, H', W']",
 };
 
 /* --- the input's gradient ------------------------------------------------------------------------------------ */
@@ -188,7 +195,7 @@ const neap_op neap__op_conv2d_grad_input = {
     .internal = true,
     .precision = NEAP_PREC_CAST,
     .rule = NEAP_BATCH_CUSTOM,
-    .opts = {CONV_OPTIONS, {"size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX}},
+    .opts = {CONV_OPTIONS, {.name = "size", .type = NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX}},
     .infer = infer_input,
     .grad = grad_of_input,
     .batch = batch,
@@ -263,7 +270,7 @@ const neap_op neap__op_conv2d_grad_weight = {
     .internal = true,
     .precision = NEAP_PREC_CAST,
     .rule = NEAP_BATCH_CUSTOM,
-    .opts = {CONV_OPTIONS, {"size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX}},
+    .opts = {CONV_OPTIONS, {.name = "size", .type = NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX}},
     .infer = infer_weight,
     .grad = grad_of_weight,
     .batch = batch_weight,

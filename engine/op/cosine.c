@@ -129,11 +129,23 @@ const neap_op neap__op_cosine_similarity = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = 1, .has_default = true},
-             {.name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-8, .has_default = true, .min = 0, .max = 1}},
+    .opts =
+        {{.name = "dim", .type = NEAP_OPT_DIM, .def = 1, .has_default = true, .doc = "Dimension that holds a vector."},
+         {.name = "eps",
+          .type = NEAP_OPT_FLOAT,
+          .def = 1e-8,
+          .has_default = true,
+          .min = 0,
+          .max = 1,
+          .doc = "Smallest length to divide by."}},
     .expand = cosine,
     .samples = cosine_samples,
-    .doc = "The cosine of the angle between vectors along `dim`, lengths at least `eps`; the inputs broadcast.",
+    .doc = "The cosine of the angle between vectors along `dim`, a b / (|a| |b|), each length at least `eps`; the "
+           "inputs broadcast.",
+    .example = "local a, b = neap.tensor {{3, 0}, {0, 2}}, neap.tensor {{1, 0}, {1, 0}}\n"
+               "print(neap.cosine_similarity(a, b))  --> tensor fp32 [2] {1, 0}",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "a [...], b [...] -> [... without dim]",
 };
 
 const neap_op neap__op_cosine_embedding_loss = {
@@ -142,12 +154,22 @@ const neap_op neap__op_cosine_embedding_loss = {
     .max_in = 3,
     .n_out = 1,
     .opts = {NEAP_REDUCTION,
-             {.name = "margin", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true, .min = -1, .max = 1}},
+             {.name = "margin",
+              .type = NEAP_OPT_FLOAT,
+              .def = 0,
+              .has_default = true,
+              .min = -1,
+              .max = 1,
+              .doc = "Cosine up to which those that differ cost nothing."}},
     .expand = embedding_loss,
     .samples = embedding_samples,
-    .doc =
-        "1 - cos(x1, x2) where the target is 1, max(0, cos(x1, x2) - margin) where it is -1, reduced; vectors lie in "
-        "the last of at most two dimensions.",
+    .doc = "1 - cos(x1, x2) where the target is 1, max(0, cos(x1, x2) - margin) where it is -1, reduced. One pair may "
+           "be [D] with a target [].",
+    .example = "local a, b = neap.tensor {{3, 0}, {0, 2}}, neap.tensor {{1, 0}, {1, 0}}\n"
+               "local loss = neap.cosine_embedding_loss(a, b, neap.tensor {1, 1}, {reduction = \"none\"})\n"
+               "print(loss:round())  --> tensor fp32 [2] {0, 1}",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x1 [N, D], x2 [N, D], target [N] -> []",
 };
 
 const neap_op neap__op_triplet_margin_loss = {
@@ -156,14 +178,36 @@ const neap_op neap__op_triplet_margin_loss = {
     .max_in = 3,
     .n_out = 1,
     .opts = {NEAP_REDUCTION,
-             {.name = "margin", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true},
-             {.name = "p", .type = NEAP_OPT_FLOAT, .def = 2, .has_default = true, .min = 0, .max = 1e9},
-             {.name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-6, .has_default = true, .min = 0, .max = 1},
-             {.name = "swap", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+             {.name = "margin",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1,
+              .has_default = true,
+              .doc = "How much farther the negative should be; above 0."},
+             {.name = "p",
+              .type = NEAP_OPT_FLOAT,
+              .def = 2,
+              .has_default = true,
+              .min = 0,
+              .max = 1e9,
+              .doc = "The exponent of the norm."},
+             {.name = "eps",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1e-6,
+              .has_default = true,
+              .min = 0,
+              .max = 1,
+              .doc = "Added to each difference."},
+             {.name = "swap",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether the negative counts from the nearer of the other two."}},
     .expand = triplet,
     .samples = triplet_samples,
-    .doc =
-        "max(0, d(anchor, positive) - d(anchor, negative) + margin) of anchor, positive and negative, reduced; d is "
-        "the `p`-norm of the difference plus `eps` along the last dimension, and with `swap` the negative is as near "
-        "as it is to the nearer of the two (Balntas et al. 2016).",
+    .doc = "max(0, d(anchor, positive) - d(anchor, negative) + margin), reduced; d is the `p`-norm of the difference "
+           "plus `eps` along the last dimension (Balntas et al. 2016).",
+    .example = "local anchor, near, far = neap.tensor {{0, 0}}, neap.tensor {{0, 1}}, neap.tensor {{3, 4}}\n"
+               "print(neap.triplet_margin_loss(anchor, near, far, {margin = 6, eps = 0}))  --> tensor fp32 [] 2",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "anchor [..., D], positive [..., D], negative [..., D] -> []",
 };

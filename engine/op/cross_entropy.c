@@ -142,7 +142,7 @@ static void cost(const neap_sig *s, double *flops, double *bytes) {
 }
 
 #define IGNORE_INDEX \
-  { .name = "ignore_index", .type = NEAP_OPT_INT }
+  { .name = "ignore_index", .type = NEAP_OPT_INT, .doc = "Class whose targets do not count." }
 
 static const char *const forward_samples[] = {"f32[3,5] i64[3]:below=5", "f32[2,4,3] i64[2,3]:below=4",
                                               "f32[6] i64[]:below=6",    "f32[0,5] i64[0]",
@@ -338,12 +338,24 @@ const neap_op neap__op_cross_entropy = {
     .n_out = 1,
     .opts = {NEAP_REDUCTION,
              IGNORE_INDEX,
-             {.name = "label_smoothing", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true, .min = 0, .max = 1}},
+             {.name = "label_smoothing",
+              .type = NEAP_OPT_FLOAT,
+              .def = 0,
+              .has_default = true,
+              .min = 0,
+              .max = 1,
+              .doc = "Share of the target that is spread evenly over all classes (Szegedy et al. 2016)."}},
     .expand = cross_entropy,
     .samples = smooth_samples,
-    .doc = "Cross entropy of scores and class indices (0-based) or the classes' probabilities, each class times its "
-           "weight; the mean of labels is over the weights of those other than ignore_index, of probabilities over "
-           "places.",
+    .doc = "Cross entropy of scores (logits) and 0-based classes, minus log_softmax(x) at the class times its weight, "
+           "or with floating-point targets [N, C, ...] of the classes' probabilities, reduced. The mean of classes is "
+           "over the weights of those other than `ignore_index`, of probabilities over places. One sample may be [C] "
+           "with a target [].",
+    .example = "local scores = neap.tensor {{0, 0}, {1000, 0}}\n"
+               "local target = neap.tensor({0, 0}, {dtype = \"int64\"})\n"
+               "print((\"%.3f\"):format(neap.cross_entropy(scores, target, {reduction = \"sum\"}):item()))  --> 0.693",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [N, C, ...], target [N, ...] int64, weight? [C] -> []",
 };
 
 const neap_op neap__op_nll_loss = {
@@ -355,6 +367,10 @@ const neap_op neap__op_nll_loss = {
     .expand = nll_loss,
     .samples = ignore_samples,
     .doc =
-        "Minus the log-probability at the class index times the class's weight; the mean is over the weights of labels "
-        "other than ignore_index.",
+        "Minus the log-probability x at the 0-based class times its weight, reduced; the mean is over the weights of "
+        "classes other than `ignore_index`. One sample may be [C] with a target [].",
+    .example = "local x = neap.tensor {{-1, -2}, {-3, -4}}\n"
+               "print(neap.nll_loss(x, neap.tensor({0, 1}, {dtype = \"int64\"})))  --> tensor fp32 [] 2.5",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [N, C, ...], target [N, ...] int64, weight? [C] -> []",
 };

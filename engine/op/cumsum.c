@@ -51,8 +51,13 @@ const neap_op neap__op_cumsum = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Dimension to sum along."}},
     .expand = expand,
     .samples = samples,
     .doc = "Sums along `dim` up to and with each element; integers and bool give int64.",
+    .example = "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+               "print(x:cumsum(2))  --> tensor fp32 [2, 3] {{1, 3, 6}, {4, 9, 15}}\n"
+               "print(x:cumsum(1))  --> tensor fp32 [2, 3] {{1, 2, 3}, {5, 7, 9}}",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "x [...] -> [...]",
 };

@@ -59,12 +59,19 @@ const neap_op neap__op_expand = {
     .max_in = 1,
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "shape", .type = NEAP_OPT_INTS, .required = true}},
+    .opts = {{.name = "shape",
+              .type = NEAP_OPT_INTS,
+              .required = true,
+              .doc = "Sizes of the result, as a list or one by one."}},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .samples = samples,
-    .doc = "Repeats dimensions of size 1, and new ones in front, to the shape given; -1 keeps a size.",
+    .doc = "Repeats dimensions of size 1, and new ones in front, to the shape given; -1 keeps a size. The gradient "
+           "sums over the repeats.",
+    .example = "print(neap.tensor {{1}, {2}}:expand(2, 3))  --> tensor fp32 [2, 3] {{1, 1, 1}, {2, 2, 2}}",
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "x [...] -> [shape]",
 };
 
 const neap_op neap__op_expand_as = {
@@ -74,10 +81,13 @@ const neap_op neap__op_expand_as = {
     .n_out = 1,
     .shape_only = 2,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "shape", .type = NEAP_OPT_INTS}},
+    .opts = {{.name = "shape", .type = NEAP_OPT_INTS, .doc = "Taken from the second input: leave it out."}},
     .infer = infer_as,
     .grad = grad,
     .batch = batch_as,
     .samples = as_samples,
-    .doc = "The first input repeated to the shape of the second.",
+    .doc = "The first input repeated to the shape of the second, as expand does.",
+    .example = "print(neap.tensor {1, 2}:expand_as(neap.zeros(2, 2)))  --> tensor fp32 [2, 2] {{1, 2}, {1, 2}}",
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "x [...], like [...] -> [... of like]",
 };

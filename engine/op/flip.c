@@ -56,8 +56,13 @@ const neap_op neap__op_flip = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to turn; all when left out."}},
     .expand = expand,
     .samples = samples,
-    .doc = "The dimensions `dim` (all when left out) back to front.",
+    .doc = "The dimensions `dim` back to front.",
+    .example = "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+               "print(x:flip(2))  --> tensor fp32 [2, 3] {{3, 2, 1}, {6, 5, 4}}\n"
+               "print(x:flip())  --> tensor fp32 [2, 3] {{6, 5, 4}, {3, 2, 1}}",
+    .topic = NEAP_TOPIC_JOIN,
+    .args = "x [...] -> [...]",
 };

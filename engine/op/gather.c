@@ -100,13 +100,19 @@ const neap_op neap__op_gather = {
     .max_in = 2,
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Dimension that the indices count along."}},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .cost = cost,
     .samples = samples,
-    .doc = "Elements of the first input, each at the (0-based) index along `dim` that the second gives in its place.",
+    .doc = "Elements of the first input, each at the 0-based index along `dim` that the second gives in its place: "
+           "y[i][j] = x[i][index[i][j]] along dimension 2. Elements taken twice add up their gradients.",
+    .example = "local x = neap.tensor {{10, 11, 12}, {20, 21, 22}}\n"
+               "print(x:gather(neap.tensor({{2, 0}, {1, 1}}, {dtype = \"int64\"}), {dim = 2}))  --> tensor fp32 [2, 2] "
+               "{{12, 10}, {21, 21}}",
+    .topic = NEAP_TOPIC_INDEX,
+    .args = "x [...], index [...] int64 -> [... of index]",
 };
 
 const neap_op neap__op_scatter_sum = {
@@ -161,8 +167,15 @@ const neap_op neap__op_scatter_add = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Dimension that the indices count along."}},
     .expand = scatter_add,
     .samples = scatter_samples,
-    .doc = "The first input with the elements of the third added, each at its (0-based) index along `dim`.",
+    .doc = "The first input with the elements of the third added, each at its 0-based index along `dim`: "
+           "y[i][index[i][j]] += source[i][j] along dimension 2. They are added in order, so the bits do not depend on "
+           "threads.",
+    .example =
+        "local index = neap.tensor({0, 2, 2}, {dtype = \"int64\"})\n"
+        "print(neap.zeros(3):scatter_add(index, neap.tensor {1, 2, 3}, {dim = 1}))  --> tensor fp32 [3] {1, 0, 5}",
+    .topic = NEAP_TOPIC_INDEX,
+    .args = "x [...], index [...] int64, source [... of index] -> [...]",
 };

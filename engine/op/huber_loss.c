@@ -44,10 +44,20 @@ const neap_op neap__op_huber_loss = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {NEAP_REDUCTION, {.name = "delta", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .opts = {NEAP_REDUCTION,
+             {.name = "delta",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1,
+              .has_default = true,
+              .doc = "Difference from which it is straight; above 0."}},
     .expand = huber_loss,
     .samples = huber_samples,
-    .doc = "Half the square of the difference up to `delta`, straight beyond (Huber 1964), reduced.",
+    .doc = "Half the square of the difference up to `delta`, delta (|x - target| - delta / 2) beyond (Huber 1964), "
+           "reduced.",
+    .example = "print(neap.huber_loss(neap.tensor {1, 5}, neap.tensor {0, 0}, {reduction = \"none\"}))  --> tensor "
+               "fp32 [2] {0.5, 4.5}",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...] -> []",
 };
 
 const neap_op neap__op_smooth_l1_loss = {
@@ -55,8 +65,17 @@ const neap_op neap__op_smooth_l1_loss = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {NEAP_REDUCTION, {.name = "beta", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .opts = {NEAP_REDUCTION,
+             {.name = "beta",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1,
+              .has_default = true,
+              .doc = "Difference from which it is straight; at least 0."}},
     .expand = smooth_l1_loss,
     .samples = smooth_samples,
-    .doc = "huber_loss with `beta` for delta, over `beta`: slope 1 beyond it (Girshick 2015).",
+    .doc = "huber_loss with `beta` for delta, over `beta`: slope 1 beyond it (Girshick 2015); 0 is l1_loss.",
+    .example = "print(neap.smooth_l1_loss(neap.tensor {1, 5}, neap.tensor {0, 0}, {reduction = \"none\"}))  --> tensor "
+               "fp32 [2] {0.5, 4.5}",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...] -> []",
 };

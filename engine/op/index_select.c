@@ -166,13 +166,19 @@ const neap_op neap__op_index_select = {
     .max_in = 2,
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = 0, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = 0, .has_default = true, .doc = "Dimension of the entries."}},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .cost = cost,
     .samples = select_samples,
-    .doc = "Entries of dimension `dim` of the first input by the (0-based) indices in the second.",
+    .doc = "Entries of dimension `dim` by the 0-based indices in the second input. Entries taken twice add up their "
+           "gradients.",
+    .example =
+        "local x = neap.tensor {{1, 2}, {3, 4}, {5, 6}}\n"
+        "print(x:index_select(neap.tensor({2, 0}, {dtype = \"int64\"})))  --> tensor fp32 [2, 2] {{5, 6}, {1, 2}}",
+    .topic = NEAP_TOPIC_INDEX,
+    .args = "x [...], index [n] int64 -> [..., n, ...]",
 };
 
 const neap_op neap__op_embedding = {
@@ -181,13 +187,18 @@ const neap_op neap__op_embedding = {
     .max_in = 2,
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "padding_idx", .type = NEAP_OPT_INT}},
+    .opts = {{.name = "padding_idx", .type = NEAP_OPT_INT, .doc = "0-based row whose gradient stays 0."}},
     .infer = infer_embedding,
     .grad = grad_embedding,
     .batch = batch_embedding,
     .cost = cost,
     .samples = embedding_samples,
-    .doc = "Rows of the table (second input) by the (0-based) indices; row `padding_idx` gets no gradient.",
+    .doc = "Rows of a table by 0-based indices. Row `padding_idx` gets no gradient.",
+    .example = "local weight = neap.tensor {{0, 0}, {1, 2}, {3, 4}}\n"
+               "print(neap.embedding(neap.tensor({2, 1}, {dtype = \"int64\"}), weight))  --> tensor fp32 [2, 2] {{3, "
+               "4}, {1, 2}}",
+    .topic = NEAP_TOPIC_INDEX,
+    .args = "index [...] int64, weight [rows, width] -> [..., width]",
 };
 
 const neap_op neap__op_index_add = {

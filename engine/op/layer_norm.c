@@ -52,10 +52,16 @@ static neap_id instance_norm(neap_graph *g, const neap_op *op, const neap_id *in
   return normalize(g, in, n_in, 1, x.dim[1], opt[0].v.f, true);
 }
 
-#define EPS \
-  { .name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-5, .has_default = true, .min = 0, .max = DBL_MAX }
-#define NORMALIZED_SHAPE \
-  { .name = "normalized_shape", .type = NEAP_OPT_INTS }
+#define EPS                                                                                            \
+  {                                                                                                    \
+    .name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-5, .has_default = true, .min = 0, .max = DBL_MAX, \
+    .doc = "Added to the variance before the root."                                                    \
+  }
+#define NORMALIZED_SHAPE                                                \
+  {                                                                     \
+    .name = "normalized_shape", .type = NEAP_OPT_INTS,                  \
+    .doc = "Sizes of the last dimensions that are normalized together." \
+  }
 
 static const char *const layer_samples[] = {"f32[4,8] f32[8] f32[8]",
                                             "f32[2,3,4] f32[3,4]; eps=0.001",
@@ -74,8 +80,12 @@ const neap_op neap__op_layer_norm = {
     .opts = {NORMALIZED_SHAPE, EPS},
     .expand = layer_norm,
     .samples = layer_samples,
-    .doc = "The last dimensions (those of `normalized_shape` or the weight) brought to mean 0 and variance 1, times "
-           "weight, plus bias (Ba et al. 2016).",
+    .doc = "The last dimensions (those of `normalized_shape`, else of the weight, else one) brought to mean 0 and "
+           "variance 1, times weight, plus bias (Ba et al. 2016): (x - mean) / sqrt(var + eps), var over the count.",
+    .example =
+        "print(neap.layer_norm(neap.tensor {{1, 3}, {8, 24}}, {eps = 0}))  --> tensor fp32 [2, 2] {{-1, 1}, {-1, 1}}",
+    .topic = NEAP_TOPIC_NORMALIZATION,
+    .args = "x [..., normalized], weight? [normalized], bias? [normalized] -> [..., normalized]",
 };
 
 static const char *const rms_samples[] = {
@@ -87,11 +97,20 @@ const neap_op neap__op_rms_norm = {
     .max_in = 2,
     .n_out = 1,
     .precision = NEAP_PREC_KEEP,
-    .opts = {NORMALIZED_SHAPE, {.name = "eps", .type = NEAP_OPT_FLOAT, .min = 0, .max = DBL_MAX}},
+    .opts = {NORMALIZED_SHAPE,
+             {.name = "eps",
+              .type = NEAP_OPT_FLOAT,
+              .min = 0,
+              .max = DBL_MAX,
+              .doc = "Added to the mean square before the root; the dtype's machine epsilon when left out."}},
     .expand = rms_norm,
     .samples = rms_samples,
-    .doc = "The last dimensions divided by their root mean square, times weight (Zhang and Sennrich 2019); eps is the "
-           "dtype's machine epsilon unless given.",
+    .doc = "The last dimensions divided by their root mean square, sqrt(mean(x^2) + eps), times weight (Zhang and "
+           "Sennrich 2019).",
+    .example =
+        "print(neap.rms_norm(neap.tensor {{4, 4}, {-2, 2}}, {eps = 0}))  --> tensor fp32 [2, 2] {{1, 1}, {-1, 1}}",
+    .topic = NEAP_TOPIC_NORMALIZATION,
+    .args = "x [..., normalized], weight? [normalized] -> [..., normalized]",
 };
 
 static const char *const group_samples[] = {
@@ -104,11 +123,21 @@ const neap_op neap__op_group_norm = {
     .max_in = 3,
     .n_out = 1,
     .precision = NEAP_PREC_KEEP,
-    .opts = {{.name = "groups", .type = NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX}, EPS},
+    .opts = {{.name = "groups",
+              .type = NEAP_OPT_INT,
+              .required = true,
+              .min = 1,
+              .max = INT32_MAX,
+              .doc = "Number of groups; C is a multiple of it."},
+             EPS},
     .expand = group_norm,
     .samples = group_samples,
-    .doc = "The channels (dimension 2) of each of `groups` groups of a sample brought to mean 0 and variance 1, times "
-           "weight, plus bias (Wu and He 2018).",
+    .doc = "The channels of each of `groups` groups of a sample brought to mean 0 and variance 1 together, then each "
+           "times its weight, plus its bias (Wu and He 2018).",
+    .example =
+        "print(neap.group_norm(neap.tensor {{1, 3, 5, 9}}, 2, {eps = 0}))  --> tensor fp32 [1, 4] {{-1, 1, -1, 1}}",
+    .topic = NEAP_TOPIC_NORMALIZATION,
+    .args = "x [N, C, ...], weight? [C], bias? [C] -> [N, C, ...]",
 };
 
 static const char *const instance_samples[] = {"f32[2,3,4,4] f32[3] f32[3]", "f32[2,3,7]; eps=0.001",
@@ -125,4 +154,8 @@ const neap_op neap__op_instance_norm = {
     .samples = instance_samples,
     .doc =
         "Each channel of each sample brought to mean 0 and variance 1, times weight, plus bias (Ulyanov et al. 2016).",
+    .example = "print(neap.instance_norm(neap.tensor {{{1, 3}, {8, 24}}}, {eps = 0}))  --> tensor fp32 [1, 2, 2] "
+               "{{{-1, 1}, {-1, 1}}}",
+    .topic = NEAP_TOPIC_NORMALIZATION,
+    .args = "x [N, C, ...], weight? [C], bias? [C] -> [N, C, ...]",
 };

@@ -73,7 +73,11 @@ const neap_op neap__op_linear = {
     .batch = batch,
     .cost = cost,
     .samples = samples,
-    .doc = "The last dimension of x times the transpose of weight [out, in], plus bias.",
+    .doc = "x times the transpose of weight, plus bias.",
+    .example = "local weight, bias = neap.tensor {{1, 2}, {0, 1}, {1, 0}}, neap.tensor {100, 200, 300}\n"
+               "print(neap.linear(neap.tensor {{3, 4}}, weight, bias))  --> tensor fp32 [1, 3] {{111, 204, 303}}",
+    .topic = NEAP_TOPIC_PRODUCT,
+    .args = "x [..., in], weight [out, in], bias? [out] -> [..., out]",
 };
 
 /* --- the weight's and the bias's gradient ------------------------------------------------------------------ */

@@ -11,10 +11,10 @@
 #define NEG(a) neap__build1(g, &neap__op_neg, a)
 #define K(number) neap__const_like(g, in[0], number)
 
-#define FLAG(option) \
-  { .name = option, .type = NEAP_OPT_BOOL, .def = 0, .has_default = true }
-#define EPS(value) \
-  { .name = "eps", .type = NEAP_OPT_FLOAT, .def = value, .has_default = true, .min = 0, .max = 1 }
+#define FLAG(option, text) \
+  { .name = option, .type = NEAP_OPT_BOOL, .def = 0, .has_default = true, .doc = text }
+#define EPS(value, text) \
+  { .name = "eps", .type = NEAP_OPT_FLOAT, .def = value, .has_default = true, .min = 0, .max = 1, .doc = text }
 
 /* --- probabilities --- */
 
@@ -69,8 +69,11 @@ const neap_op neap__op_binary_cross_entropy = {
     .opts = {NEAP_REDUCTION},
     .expand = binary_cross_entropy,
     .samples = bce_samples,
-    .doc = "Cross entropy of probabilities and targets in [0, 1], logarithms at least -100, reduced; a third input "
-           "weighs each element's loss.",
+    .doc = "Cross entropy of probabilities x and targets in [0, 1], -(target log x + (1 - target) log(1 - x)), each "
+           "logarithm at least -100, reduced; a weight multiplies each loss.",
+    .example = "print(neap.binary_cross_entropy(neap.tensor {1, 0}, neap.tensor {1, 1}))  --> tensor fp32 [] 50",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...], weight? [...] -> []",
 };
 
 const neap_op neap__op_kl_div = {
@@ -82,12 +85,18 @@ const neap_op neap__op_kl_div = {
               .type = NEAP_OPT_CHOICE,
               .def = 0,
               .has_default = true,
-              .choices = "mean|sum|none|batchmean"},
-             FLAG("log_target")},
+              .choices = "mean|sum|none|batchmean",
+              .doc = "What becomes of the elements' losses: their mean, their sum, or none: each stays; batchmean is "
+                     "the sum over the number of samples, the divergence itself."},
+             FLAG("log_target", "Whether the target is a logarithm too.")},
     .expand = kl_div,
     .samples = kl_samples,
-    .doc = "target (log(target) - x) for log-probabilities x, reduced (batchmean: the sum over the number of samples, "
-           "the divergence itself); with `log_target` the target is a logarithm too (Kullback and Leibler 1951).",
+    .doc = "target (log(target) - x) for log-probabilities x, reduced (Kullback and Leibler 1951); 0 where the target "
+           "is 0.",
+    .example = "local p = neap.tensor {0.25, 0.75}\n"
+               "print(neap.kl_div(p:log(), p, {reduction = \"batchmean\"}))  --> tensor fp32 [] 0",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...] -> []",
 };
 
 /* --- likelihoods --- */
@@ -147,14 +156,20 @@ const neap_op neap__op_poisson_nll_loss = {
     .max_in = 2,
     .n_out = 1,
     .opts = {NEAP_REDUCTION,
-             {.name = "log_input", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true},
-             EPS(1e-8),
-             FLAG("full")},
+             {.name = "log_input",
+              .type = NEAP_OPT_BOOL,
+              .def = 1,
+              .has_default = true,
+              .doc = "Whether x is the rate's logarithm; if not, x - target log(x + eps)."},
+             EPS(1e-8, "Added to the rate before its logarithm."),
+             FLAG("full", "Whether Stirling's approximation of the target's constant, log(target!), is added.")},
     .expand = poisson,
     .samples = poisson_samples,
-    .doc =
-        "exp(x) - target x, reduced: a Poisson variable's negative log-likelihood by the logarithm x of its rate, or "
-        "with `log_input` false by its rate; with `full` Stirling's approximation of the target's constant is added.",
+    .doc = "A Poisson variable's negative log-likelihood without the constant of the target, exp(x) - target x for the "
+           "logarithm x of its rate, reduced.",
+    .example = "print(neap.poisson_nll_loss(neap.tensor {0, 0}, neap.tensor {1, 2}))  --> tensor fp32 [] 1",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...] -> []",
 };
 
 const neap_op neap__op_gaussian_nll_loss = {
@@ -162,9 +177,14 @@ const neap_op neap__op_gaussian_nll_loss = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
-    .opts = {NEAP_REDUCTION, FLAG("full"), EPS(1e-6)},
+    .opts = {NEAP_REDUCTION, FLAG("full", "Whether its constant, log(2 pi) / 2, is added."),
+             EPS(1e-6, "Smallest variance.")},
     .expand = gaussian,
     .samples = gaussian_samples,
-    .doc = "Negative log-likelihood of a target by mean and variance (at least `eps`; one for each element or row), "
-           "reduced; with its constant when `full` (Nix and Weigend 1994).",
+    .doc = "Negative log-likelihood of a target by mean x and variance var, (log(var) + (x - target)^2 / var) / 2, "
+           "reduced (Nix and Weigend 1994); var has an entry for each element or for each row.",
+    .example = "print(neap.gaussian_nll_loss(neap.tensor {1, 2}, neap.tensor {1, 4}, neap.tensor {1, 1}))  --> tensor "
+               "fp32 [] 1",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...], var [...] -> []",
 };

@@ -7,8 +7,8 @@
 #define K(v, number) neap__const_like(g, v, number)
 #define POSITIVE(a) neap__build2(g, &neap__op_clamp_min, a, K(a, 0))
 
-#define MARGIN(value) \
-  { .name = "margin", .type = NEAP_OPT_FLOAT, .def = value, .has_default = true }
+#define MARGIN(value, text) \
+  { .name = "margin", .type = NEAP_OPT_FLOAT, .def = value, .has_default = true, .doc = text }
 
 static neap_id ranking(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
   neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
@@ -133,10 +133,15 @@ const neap_op neap__op_margin_ranking_loss = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
-    .opts = {NEAP_REDUCTION, MARGIN(0)},
+    .opts = {NEAP_REDUCTION, MARGIN(0, "How far apart they should be.")},
     .expand = ranking,
     .samples = ranking_samples,
-    .doc = "max(0, -target (x1 - x2) + margin), reduced: target 1 wants x1 above x2, -1 below.",
+    .doc = "max(0, -target (x1 - x2) + margin), reduced: a target of 1 wants x1 above x2, -1 below. No gradient where "
+           "it is 0.",
+    .example = "print(neap.margin_ranking_loss(neap.tensor {1, 5}, neap.tensor {3, 2}, neap.tensor {1, 1}, {reduction "
+               "= \"none\"}))  --> tensor fp32 [2] {2, 0}",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x1 [...], x2 [...], target [...] -> []",
 };
 
 const neap_op neap__op_hinge_embedding_loss = {
@@ -144,10 +149,14 @@ const neap_op neap__op_hinge_embedding_loss = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {NEAP_REDUCTION, MARGIN(1)},
+    .opts = {NEAP_REDUCTION, MARGIN(1, "Distance from which those that differ cost nothing.")},
     .expand = hinge,
     .samples = hinge_samples,
     .doc = "The distance x where the target is 1, max(0, margin - x) where it is -1, reduced.",
+    .example = "print(neap.hinge_embedding_loss(neap.tensor {0.25, 0.25}, neap.tensor {1, -1}, {reduction = "
+               "\"none\"}))  --> tensor fp32 [2] {0.25, 0.75}",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...] -> []",
 };
 
 const neap_op neap__op_soft_margin_loss = {
@@ -158,7 +167,11 @@ const neap_op neap__op_soft_margin_loss = {
     .opts = {NEAP_REDUCTION},
     .expand = soft,
     .samples = soft_samples,
-    .doc = "log(1 + exp(-target x)) for targets of 1 and -1, reduced.",
+    .doc = "log(1 + exp(-target x)) for targets of 1 and -1, without overflow, reduced.",
+    .example = "print(neap.soft_margin_loss(neap.tensor {-1000, 1000}, neap.tensor {1, 1}, {reduction = \"none\"}))  "
+               "--> tensor fp32 [2] {1000, 0}",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...] -> []",
 };
 
 const neap_op neap__op_multilabel_soft_margin_loss = {
@@ -169,9 +182,12 @@ const neap_op neap__op_multilabel_soft_margin_loss = {
     .opts = {NEAP_REDUCTION},
     .expand = multilabel_soft,
     .samples = multilabel_samples,
-    .doc =
-        "The mean over classes (the last dimension) of the cross entropy of sigmoid(x) and targets in [0, 1], reduced; "
-        "a third input weighs the classes.",
+    .doc = "The mean over classes of the cross entropy of sigmoid(x) and targets in [0, 1], reduced; a weight "
+           "multiplies the classes.",
+    .example = "print(neap.multilabel_soft_margin_loss(neap.tensor {{-1000, 1000}}, neap.tensor {{1, 1}}))  --> tensor "
+               "fp32 [] 500",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [..., C], target [..., C], weight? [C] -> []",
 };
 
 const neap_op neap__op_multi_margin_loss = {
@@ -179,13 +195,17 @@ const neap_op neap__op_multi_margin_loss = {
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,
-    .opts = {NEAP_REDUCTION,
-             {.name = "p", .type = NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = 2},
-             MARGIN(1)},
+    .opts =
+        {NEAP_REDUCTION,
+         {.name = "p", .type = NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = 2, .doc = "The power."},
+         MARGIN(1, "How far the score of the target should be above the others.")},
     .expand = multi,
     .samples = multi_samples,
-    .doc =
-        "Of scores and (0-based) class indices: the sum of max(0, margin - x[label] + x[class])^p over the other "
-        "classes, over the number of classes, reduced; a third input weighs by the label's class (Crammer and Singer "
-        "2001).",
+    .doc = "The sum over the other classes of max(0, margin - x[target] + x[class])^p, over the number of classes, "
+           "reduced; a weight multiplies by the target's class (Crammer and Singer 2001). One sample may be [C] with a "
+           "target [].",
+    .example = "print(neap.multi_margin_loss(neap.tensor {{2, 1.5, 0}}, neap.tensor({0}, {dtype = \"int64\"}), {margin "
+               "= 2}))  --> tensor fp32 [] 0.5",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [N, C], target [N] int64, weight? [C] -> []",
 };

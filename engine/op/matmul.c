@@ -41,5 +41,11 @@ const neap_op neap__op_matmul = {
     .precision = NEAP_PREC_CAST,
     .expand = expand,
     .samples = samples,
-    .doc = "Matrix product with torch.matmul's rules: 1-d operands are vectors, dimensions in front broadcast.",
+    .doc = "Matrix product over the last two dimensions. A 1-d operand is a vector, whose dimension is not in the "
+           "result; dimensions in front broadcast.",
+    .example = "local a = neap.tensor {{1, 2}, {3, 4}}\n"
+               "print(a:matmul(neap.tensor {{1, 0}, {1, 1}}))  --> tensor fp32 [2, 2] {{3, 2}, {7, 4}}\n"
+               "print(a:matmul(neap.tensor {1, 10}))  --> tensor fp32 [2] {21, 43}",
+    .topic = NEAP_TOPIC_PRODUCT,
+    .args = "a [..., m, k], b [..., k, n] -> [..., m, n]",
 };

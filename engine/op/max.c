@@ -48,21 +48,41 @@ static const char *const samples[] = {"f32[2,3]:distinct",
                                       "f32[2,3]:distinct f32[2,3]:distinct",
                                       NULL};
 
-#define EXTREME(op_name, builder, text)                                                  \
-  {                                                                                      \
-    .name = op_name, .min_in = 1, .max_in = 2, .n_out = 2, .results = 2,                 \
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},                                     \
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}}, \
-    .expand_all = builder, .samples = samples, .doc = text                               \
+#define EXTREME(op_name, builder, ...)                                             \
+  {                                                                                \
+    .name = op_name, .min_in = 1, .max_in = 2, .n_out = 2, .results = 2,           \
+    .opts = {{.name = "dim",                                                       \
+              .type = NEAP_OPT_DIMS,                                               \
+              .doc = "Dimensions to go over, one or several; all when left out."}, \
+             {.name = "keepdim",                                                   \
+              .type = NEAP_OPT_BOOL,                                               \
+              .def = 0,                                                            \
+              .has_default = true,                                                 \
+              .doc = "Whether those dimensions stay, with size 1."}},              \
+    .expand_all = builder, .samples = samples, .doc = __VA_ARGS__                  \
   }
 
 const neap_op neap__op_max =
     EXTREME("max", max,
-            "Largest value of all, or the larger of two inputs; along the dimensions `dim` largest values and their "
-            "0-based places (over several dimensions in row-major order). Along one dimension the first of equal "
-            "values takes the gradient, else they share it.");
+            "Largest value of all, or element by element the larger of two; over the dimensions `dim` the values and "
+            "their 0-based places (over several dimensions in row-major order). NaN wins. Along one dimension the "
+            "first of equal values takes the gradient; otherwise they share it.",
+            "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+            "print(x:max())  --> tensor fp32 [] 6\n"
+            "local values, places = x:max(2)\n"
+            "print(values)  --> tensor fp32 [2] {3, 6}\n"
+            "print(places)  --> tensor int64 [2] {2, 2}\n"
+            "print(x:max(neap.tensor {3, 3, 3}))  --> tensor fp32 [2, 3] {{3, 3, 3}, {4, 5, 6}}",
+            NEAP_TOPIC_REDUCTION, "x [...], other? [...] -> [...], places [...] int64");
 const neap_op neap__op_min =
     EXTREME("min", min,
-            "Smallest value of all, or the smaller of two inputs; along the dimensions `dim` smallest values and their "
-            "0-based places (over several dimensions in row-major order). Along one dimension the first of equal "
-            "values takes the gradient, else they share it.");
+            "Smallest value of all, or element by element the smaller of two; over the dimensions `dim` the values and "
+            "their 0-based places (over several dimensions in row-major order). NaN wins. Along one dimension the "
+            "first of equal values takes the gradient; otherwise they share it.",
+            "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+            "print(x:min())  --> tensor fp32 [] 1\n"
+            "local values, places = x:min(2)\n"
+            "print(values)  --> tensor fp32 [2] {1, 4}\n"
+            "print(places)  --> tensor int64 [2] {0, 0}\n"
+            "print(x:min(neap.tensor {3, 3, 3}))  --> tensor fp32 [2, 3] {{1, 2, 3}, {3, 3, 3}}",
+            NEAP_TOPIC_REDUCTION, "x [...], other? [...] -> [...], places [...] int64");

@@ -2,8 +2,7 @@
  * window, row by row. */
 #include "op/pool2d.h"
 
-#define DILATION \
-  { "dilation", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX }
+#define DILATION NEAP_WINDOW_OPTION("dilation", PAIR, 1, 1, "Step between elements of the window.")
 
 static neap_dtype index_dtype(const neap_opt *opt) {
   const int64_t *k = opt[POOL_KERNEL].v.list;
@@ -56,13 +55,18 @@ const neap_op neap__op_max_pool2d = {
     .n_out = 2,
     .precision = NEAP_PREC_FOLLOW,
     .rule = NEAP_BATCH_CUSTOM,
-    .opts = {POOL_OPTIONS, DILATION},
+    .opts = {POOL_OPTIONS("Minus infinity"), DILATION},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .cost = cost,
     .samples = samples,
-    .doc = "The largest element of each window, as torch's max_pool2d: NaN is largest, of equals the first.",
+    .doc = "The largest element of each window, as torch's max_pool2d: H' = (H + 2 padding - dilation (kernel - 1) - "
+           "1) // stride + 1, and W' alike. NaN is largest; of equal ones the first takes the gradient.",
+    .example = "local x = neap.arange(0, 16):to(\"fp32\"):reshape(1, 1, 4, 4)\n"
+               "print(x:max_pool2d(2))  --> tensor fp32 [1, 1, 2, 2] {{{{5, 7}, {13, 15}}}}",
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "x [N, C, H, W] -> [N, C, H', W']",
 };
 
 /* --- the gradient, and its ------------------------------------------------------------------------------------- */
@@ -119,7 +123,7 @@ const neap_op neap__op_max_pool2d_grad = {
     .internal = true,
     .precision = NEAP_PREC_FOLLOW,
     .rule = NEAP_BATCH_CUSTOM,
-    .opts = {POOL_OPTIONS, DILATION, POOL_SIZE_OPTION},
+    .opts = {POOL_OPTIONS("Minus infinity"), DILATION, POOL_SIZE_OPTION},
     .infer = infer_grad,
     .grad = grad_grad,
     .batch = batch,
@@ -136,7 +140,7 @@ const neap_op neap__op_max_pool2d_at = {
     .internal = true,
     .precision = NEAP_PREC_FOLLOW,
     .rule = NEAP_BATCH_CUSTOM,
-    .opts = {POOL_OPTIONS, DILATION},
+    .opts = {POOL_OPTIONS("Minus infinity"), DILATION},
     .infer = infer_at,
     .grad = grad_at,
     .batch = batch,

@@ -43,7 +43,13 @@ const neap_op neap__op_mse_loss = {
     .opts = {NEAP_REDUCTION},
     .expand = mse,
     .samples = samples,
-    .doc = "Square of the difference, reduced; a third input weighs each, and a mean is over the sum of the weights.",
+    .doc = "Square of the difference, (x - target)^2, reduced. A weight multiplies each loss, and a mean is then over "
+           "the sum of the weights.",
+    .example = "local x, target = neap.tensor {1, 2}, neap.tensor {1, 4}\n"
+               "print(neap.mse_loss(x, target))  --> tensor fp32 [] 2\n"
+               "print(neap.mse_loss(x, target, {reduction = \"none\"}))  --> tensor fp32 [2] {0, 4}",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...], weight? [...] -> []",
 };
 
 const neap_op neap__op_l1_loss = {
@@ -54,5 +60,9 @@ const neap_op neap__op_l1_loss = {
     .opts = {NEAP_REDUCTION},
     .expand = l1,
     .samples = samples,
-    .doc = "Absolute difference, reduced; a third input weighs each, and a mean is over the sum of the weights.",
+    .doc = "Absolute difference, |x - target|, reduced; no gradient where they are equal. A weight multiplies each "
+           "loss, and a mean is then over the sum of the weights.",
+    .example = "print(neap.l1_loss(neap.tensor {1, 2}, neap.tensor {1, 4}))  --> tensor fp32 [] 1",
+    .topic = NEAP_TOPIC_LOSS,
+    .args = "x [...], target [...], weight? [...] -> []",
 };

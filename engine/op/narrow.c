@@ -70,14 +70,23 @@ const neap_op neap__op_narrow = {
     .max_in = 1,
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true},
-             {.name = "start", .type = NEAP_OPT_INT, .required = true},
-             {.name = "length", .type = NEAP_OPT_INT, .required = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Dimension to cut."},
+             {.name = "start",
+              .type = NEAP_OPT_INT,
+              .required = true,
+              .doc = "Position of the first entry, from 1 on; negative from the end."},
+             {.name = "length", .type = NEAP_OPT_INT, .required = true, .doc = "Number of entries."}},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .samples = samples,
-    .doc = "`length` entries of dimension `dim` from `start` on.",
+    .doc = "`length` entries of dimension `dim` from `start` on. Outside a trace and along dimension 1 the result "
+           "shares the memory of x.",
+    .example = "local x = neap.arange(10, 16)\n"
+               "print(x:narrow(1, 3, 2))  --> tensor int64 [2] {12, 13}\n"
+               "print(x:narrow(1, -2, 2))  --> tensor int64 [2] {14, 15}",
+    .topic = NEAP_TOPIC_INDEX,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_place = {
@@ -123,9 +132,18 @@ const neap_op neap__op_select = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true},
-             {.name = "index", .type = NEAP_OPT_INT, .required = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Dimension to take from."},
+             {.name = "index",
+              .type = NEAP_OPT_INT,
+              .required = true,
+              .doc = "Position of the entry, from 1 on; negative from the end."}},
     .expand = expand,
     .samples = select_samples,
-    .doc = "Entry `index` of dimension `dim`, without that dimension.",
+    .doc = "Entry `index` of dimension `dim`, without that dimension; x[i] along the first. Outside a trace and along "
+           "dimension 1 the result shares the memory of x.",
+    .example = "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+               "print(x:select(1, 2))  --> tensor fp32 [3] {4, 5, 6}\n"
+               "print(x:select(2, -1))  --> tensor fp32 [2] {3, 6}",
+    .topic = NEAP_TOPIC_INDEX,
+    .args = "x [...] -> [... without dim]",
 };

@@ -62,10 +62,25 @@ const neap_op neap__op_norm = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "p", .type = NEAP_OPT_FLOAT, .def = 2, .has_default = true},
-             {.name = "dim", .type = NEAP_OPT_DIMS},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts = {{.name = "p",
+              .type = NEAP_OPT_FLOAT,
+              .def = 2,
+              .has_default = true,
+              .doc = "The exponent, also 0, negative or infinite."},
+             {.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out."},
+             {.name = "keepdim",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether those dimensions stay, with size 1."}},
     .expand = expand,
     .samples = samples,
-    .doc = "The `p`-norm over the dimensions `dim` (all when left out): p may be 0 or infinite; no gradient at 0.",
+    .doc = "The `p`-norm over the dimensions `dim`, (sum |x|^p)^(1/p): p = 0 counts what is not 0, math.huge takes the "
+           "largest |x|, minus it the smallest. No gradient where the norm is 0.",
+    .example = "local x = neap.tensor {{3, 4}, {6, -8}}\n"
+               "print(x:norm {dim = 2})  --> tensor fp32 [2] {5, 10}\n"
+               "print(x:norm(1, 2))  --> tensor fp32 [2] {7, 14}\n"
+               "print(x:norm(math.huge))  --> tensor fp32 [] 8",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "x [...] -> [... without dim]",
 };

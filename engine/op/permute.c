@@ -44,12 +44,19 @@ const neap_op neap__op_permute = {
     .max_in = 1,
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "dims", .type = NEAP_OPT_DIMS, .required = true}},
+    .opts = {{.name = "dims",
+              .type = NEAP_OPT_DIMS,
+              .required = true,
+              .doc = "Every dimension once, in the order of the result."}},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .samples = samples,
     .doc = "Dimensions in another order: dimension i of the result is dimension dims[i] of the input.",
+    .example = "local images = neap.zeros(8, 32, 16, 3)\n"
+               "print(table.concat(images:permute(1, 4, 2, 3).shape, \" \"))  --> 8 3 32 16",
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "x [...] -> [... by dims]",
 };
 
 static neap_id swap(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
@@ -73,9 +80,13 @@ const neap_op neap__op_transpose = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim0", .type = NEAP_OPT_DIM, .required = true},
-             {.name = "dim1", .type = NEAP_OPT_DIM, .required = true}},
+    .opts = {{.name = "dim0", .type = NEAP_OPT_DIM, .required = true, .doc = "One of the two."},
+             {.name = "dim1", .type = NEAP_OPT_DIM, .required = true, .doc = "The other."}},
     .expand = swap,
     .samples = transpose_samples,
     .doc = "Two dimensions exchanged.",
+    .example = "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+               "print(x:transpose(1, 2))  --> tensor fp32 [3, 2] {{1, 4}, {2, 5}, {3, 6}}",
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "x [...] -> [...]",
 };

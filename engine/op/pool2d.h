@@ -7,14 +7,28 @@
 /* The options of both; the fifth is an op's own, and the sixth, a gradient's, the input's height and width. */
 enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_CEIL, POOL_OWN, POOL_SIZE };
 
-#define POOL_OPTIONS                                                                           \
-  {"kernel_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX},                \
-      {"stride", NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX},                                   \
-      {"padding", NEAP_OPT_PAIR, .def = 0, .has_default = true, .min = 0, .max = INT32_MAX}, { \
-    "ceil_mode", NEAP_OPT_BOOL, .has_default = true                                            \
+#define POOL_KERNEL_OPTION                                                                      \
+  {                                                                                             \
+    .name = "kernel_size", .type = NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX, \
+    .doc = "Height and width of the window."                                                    \
   }
+#define POOL_STRIDE_OPTION                                               \
+  {                                                                      \
+    .name = "stride", .type = NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX, \
+    .doc = "Step of the window; `kernel_size` when left out."            \
+  }
+#define POOL_CEIL_OPTION                                             \
+  {                                                                  \
+    .name = "ceil_mode", .type = NEAP_OPT_BOOL, .has_default = true, \
+    .doc = "Whether a window that begins inside may end outside."    \
+  }
+/* padded: what is added on both sides, in words. */
+#define POOL_OPTIONS(padded)                                                                           \
+  POOL_KERNEL_OPTION, POOL_STRIDE_OPTION,                                                              \
+      NEAP_WINDOW_OPTION("padding", PAIR, 0, 0, padded " on both sides; at most half of the window."), \
+      POOL_CEIL_OPTION
 #define POOL_SIZE_OPTION \
-  { "size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX }
+  { .name = "size", .type = NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX }
 
 /* Input 0 as (N, C, H, W) -> output 0, (N, C, OH, OW). Fills in the stride. dilation: a pair, or NULL: 1. */
 neap_status neap__pool_infer(neap_infer *x, const int64_t *dilation);

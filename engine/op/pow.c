@@ -56,8 +56,14 @@ const neap_op neap__op_pow = {
     .min_in = 1,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "exponent", .type = NEAP_OPT_FLOAT}},
+    .opts = {{.name = "exponent", .type = NEAP_OPT_FLOAT, .doc = "The power, where it is not an input."}},
     .expand = expand,
     .samples = samples,
-    .doc = "The first input to the power of the second, or of `exponent`.",
+    .doc = "The first input to the power of the second or of the option `exponent`; also the operator x ^ p. Integers "
+           "to a whole number of at least 0 stay integers. No gradient flows to x where the exponent is 0, nor to the "
+           "exponent where x is 0.",
+    .example = "print(neap.tensor {1, 2, 3}:pow(2))  --> tensor fp32 [3] {1, 4, 9}\n"
+               "print(neap.tensor {4, 9}:pow {exponent = 0.5})  --> tensor fp32 [2] {2, 3}",
+    .topic = NEAP_TOPIC_ARITHMETIC,
+    .args = "x [...], exponent? [...] -> [...]",
 };

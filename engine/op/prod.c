@@ -44,9 +44,18 @@ const neap_op neap__op_prod = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out."},
+             {.name = "keepdim",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether those dimensions stay, with size 1."}},
     .expand = expand,
     .samples = samples,
-    .doc = "Product over the dimensions `dim` (all when left out); integers and bool give int64.",
+    .doc = "Product over the dimensions `dim`; integers and bool give int64, and the product of nothing is 1. The "
+           "gradient is exact where elements are 0.",
+    .example = "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+               "print(x:prod(2))  --> tensor fp32 [2] {6, 120}",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "x [...] -> [... without dim]",
 };

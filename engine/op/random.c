@@ -33,15 +33,21 @@ static void cost(const neap_sig *s, double *flops, double *bytes) {
 static const char *const like_samples[] = {"f32[3,5]", "f64[7]", "f32[]", "f32[0,4]", NULL};
 static const char *const drop_samples[] = {"f32[3,5]; p=0.25", "f64[7]; p=0", "f32[]; p=1", "f32[0,4]", NULL};
 
-#define LIKE(op_name, text)                                                                                           \
-  {                                                                                                                   \
-    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .nondiff = true, .random = true, .shape_only = 1,          \
-    .precision = NEAP_PREC_FOLLOW, .infer = infer, .batch = batch, .cost = cost, .samples = like_samples, .doc = text \
+#define LIKE(op_name, ...)                                                                                   \
+  {                                                                                                          \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .nondiff = true, .random = true, .shape_only = 1, \
+    .precision = NEAP_PREC_FOLLOW, .infer = infer, .batch = batch, .cost = cost, .samples = like_samples,    \
+    .doc = __VA_ARGS__                                                                                       \
   }
 
-const neap_op neap__op_rand_like = LIKE("rand_like", "Uniform draws from [0, 1) in the shape and dtype of x.");
+const neap_op neap__op_rand_like = LIKE("rand_like", "Uniform draws from [0, 1) in the shape and dtype of x.",
+                                        "local u = neap.rand_like(neap.zeros(1000))\n"
+                                        "print(u:min():item() >= 0 and u:max():item() < 1)  --> true",
+                                        NEAP_TOPIC_RANDOM, "x [...] -> [...]");
 const neap_op neap__op_randn_like =
-    LIKE("randn_like", "Standard normal draws in the shape and dtype of x (Box and Muller 1958).");
+    LIKE("randn_like", "Standard normal draws in the shape and dtype of x (Box and Muller 1958).",
+         "print(table.concat(neap.randn_like(neap.zeros(2, 3)).shape, \" \"))  --> 2 3", NEAP_TOPIC_RANDOM,
+         "x [...] -> [...]");
 
 const neap_op neap__op_bernoulli = {
     .name = "bernoulli",
@@ -56,7 +62,10 @@ const neap_op neap__op_bernoulli = {
     .batch = batch,
     .cost = cost,
     .samples = like_samples,
-    .doc = "1 with probability x, else 0, in x's dtype.",
+    .doc = "1 with probability x, else 0, in the dtype of x.",
+    .example = "print(neap.bernoulli(neap.tensor {0, 1}))  --> tensor fp32 [2] {0, 1}",
+    .topic = NEAP_TOPIC_RANDOM,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_drop = {
@@ -88,9 +97,24 @@ const neap_op neap__op_dropout = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "p", .type = NEAP_OPT_FLOAT, .def = 0.5, .has_default = true, .min = 0, .max = 1},
-             {.name = "training", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true}},
+    .opts = {{.name = "p",
+              .type = NEAP_OPT_FLOAT,
+              .def = 0.5,
+              .has_default = true,
+              .min = 0,
+              .max = 1,
+              .doc = "Probability of a 0."},
+             {.name = "training",
+              .type = NEAP_OPT_BOOL,
+              .def = 1,
+              .has_default = true,
+              .doc = "Whether anything is dropped."}},
     .expand = dropout,
     .samples = drop_samples,
-    .doc = "While training 0 with probability p, else x / (1 - p) (Srivastava et al. 2014).",
+    .doc = "While `training` 0 with probability `p`, else x / (1 - p) (Srivastava et al. 2014); the gradient passes "
+           "where x did. Otherwise x.",
+    .example = "local x = neap.dropout(neap.ones(1000), {p = 0.5})\n"
+               "print(x:eq(0):logical_or(x:eq(2)):sum():item())  --> 1000",
+    .topic = NEAP_TOPIC_RANDOM,
+    .args = "x [...] -> [...]",
 };

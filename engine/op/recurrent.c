@@ -137,8 +137,14 @@ const neap_op neap__op_lstm_scan = {
     .batch = batch,
     .cost = cost,
     .samples = lstm_samples,
-    .doc = "The steps of an LSTM (Hochreiter and Schmidhuber 1997) over gates x w_ih' + b [batch, steps, 4 width], in "
-           "order i, f, g, o, with weight w_hh and, unless zero, first states h and c; gives all h, and the last c.",
+    .doc = "The steps of an LSTM (Hochreiter and Schmidhuber 1997) over gates x w_ih' + b in the order i, f, g, o, "
+           "with the weight w_hh and the first states h and c, zero when left out; gives all h, and the last c. "
+           "nn.LSTM is made of it.",
+    .example = "local y, c = neap.lstm_scan(neap.zeros(2, 5, 12), neap.zeros(12, 3))\n"
+               "print(table.concat(y.shape, \" \"))  --> 2 5 3\n"
+               "print(table.concat(c.shape, \" \"))  --> 2 3",
+    .topic = NEAP_TOPIC_SEQUENCE,
+    .args = "gates [N, T, 4 W], weight [4 W, W], h? [N, W], c? [N, W] -> y [N, T, W], c [N, W]",
 };
 
 /* gates' values, w, all c, gradients of y and of the last c, or these and the first c -> of gates, h and c */
@@ -241,8 +247,11 @@ const neap_op neap__op_gru_scan = {
     .batch = batch_gru,
     .cost = cost,
     .samples = gru_samples,
-    .doc = "The steps of a GRU (Cho et al. 2014, as PyTorch has it) over gates x w_ih' + b [batch, steps, 3 width], in "
-           "order r, z, n, with weight w_hh and, if given, its bias and the first state; gives all states.",
+    .doc = "The steps of a GRU (Cho et al. 2014, as PyTorch has it) over gates x w_ih' + b in the order r, z, n, with "
+           "the weight w_hh, its bias and the first state, zero when left out; gives all states. nn.GRU is made of it.",
+    .example = "print(table.concat(neap.gru_scan(neap.zeros(2, 5, 9), neap.zeros(9, 3)).shape, \" \"))  --> 2 5 3",
+    .topic = NEAP_TOPIC_SEQUENCE,
+    .args = "gates [N, T, 3 W], weight [3 W, W], bias? [3 W], h? [N, W] -> y [N, T, W]",
 };
 
 /* kept values, w, y, its gradient, or these and the first state -> gradients of gates, of w h + b, of the state */
@@ -283,8 +292,11 @@ const neap_op neap__op_gru_scan_grad = {
 
 /* --- RNN: h = tanh(gate + w h), or relu --- */
 
-#define NONLINEARITY \
-  { .name = "nonlinearity", .type = NEAP_OPT_CHOICE, .def = 0, .has_default = true, .choices = "tanh|relu" }
+#define NONLINEARITY                                                                                        \
+  {                                                                                                         \
+    .name = "nonlinearity", .type = NEAP_OPT_CHOICE, .def = 0, .has_default = true, .choices = "tanh|relu", \
+    .doc = "Function of each step."                                                                         \
+  }
 
 static neap_status infer_rnn(neap_infer *x) {
   neap_status s = check_gates(x, 1, 1);
@@ -323,9 +335,12 @@ const neap_op neap__op_rnn_scan = {
     .batch = batch,
     .cost = cost,
     .samples = rnn_samples,
-    .doc =
-        "The steps of an Elman network over x w_ih' + b [batch, steps, width] with weight w_hh and, unless zero, the "
-        "first state; gives all states.",
+    .doc = "The steps of an Elman network, h = tanh(gate + w_hh h) or relu of it, over gates x w_ih' + b with the "
+           "weight w_hh and the first state, zero when left out; gives all states. nn.RNN is made of it.",
+    .example = "print(neap.rnn_scan(neap.ones(1, 3, 1), neap.ones(1, 1), {nonlinearity = \"relu\"}))  --> tensor fp32 "
+               "[1, 3, 1] {{{1}, {2}, {3}}}",
+    .topic = NEAP_TOPIC_SEQUENCE,
+    .args = "gates [N, T, W], weight [W, W], h? [N, W] -> y [N, T, W]",
 };
 
 /* y, w, y's gradient -> gradients of gates and of the first state */

@@ -11,9 +11,18 @@ enum { MODE, SIZE, FROM, CORNERS, SCALE_H, SCALE_W };
 
 #define RESAMPLE_OPTIONS                                                                           \
   {.name = "mode", .type = NEAP_OPT_CHOICE, .required = true, .choices = "area|nearest|bilinear"}, \
-      {.name = "size", .type = NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX},       \
+      {.name = "size",                                                                             \
+       .type = NEAP_OPT_PAIR,                                                                      \
+       .required = true,                                                                           \
+       .min = 1,                                                                                   \
+       .max = INT32_MAX,                                                                           \
+       .doc = "Height and width of the result."},                                                  \
       {.name = "from", .type = NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX},                         \
-      {.name = "align_corners", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true},             \
+      {.name = "align_corners",                                                                    \
+       .type = NEAP_OPT_BOOL,                                                                      \
+       .def = 0,                                                                                   \
+       .has_default = true,                                                                        \
+       .doc = "Whether the corners' centres stay where they are, rather than the image's edges."}, \
       {.name = "scale_h", .type = NEAP_OPT_FLOAT}, {                                               \
     .name = "scale_w", .type = NEAP_OPT_FLOAT                                                      \
   }
@@ -130,11 +139,20 @@ const neap_op neap__op_adaptive_avg_pool2d = {
     .max_in = 1,
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "output_size", .type = NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX}},
+    .opts = {{.name = "output_size",
+              .type = NEAP_OPT_PAIR,
+              .required = true,
+              .min = 1,
+              .max = INT32_MAX,
+              .doc = "Height and width of the result."}},
     .expand = adaptive,
     .samples = adaptive_samples,
-    .doc = "Means of windows chosen so that the output has height and width `output_size`, as torch's "
-           "adaptive_avg_pool2d.",
+    .doc = "Means of windows chosen so that the result has height and width `output_size`, as torch's "
+           "adaptive_avg_pool2d; 1 is the mean of each channel.",
+    .example = "local x = neap.arange(0, 16):to(\"fp32\"):reshape(1, 1, 4, 4)\n"
+               "print(x:adaptive_avg_pool2d(1))  --> tensor fp32 [1, 1, 1, 1] {{{{7.5}}}}",
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "x [N, C, H, W] -> [N, C, H', W']",
 };
 
 /* Options `size` and `scale_factor`, of which one is given; with a factor, places are computed from it. */
@@ -169,9 +187,10 @@ static neap_id bilinear(neap_graph *g, const neap_op *op, const neap_id *in, uin
   return upsample(g, op, in, 2, &opt[0], &opt[1], &opt[2]);
 }
 
-#define UPSAMPLE_OPTIONS                                                    \
-  {.name = "size", .type = NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX}, {    \
-    .name = "scale_factor", .type = NEAP_OPT_FLOAT, .min = 1e-6, .max = 1e9 \
+#define UPSAMPLE_OPTIONS                                                                                           \
+  {.name = "size", .type = NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX, .doc = "Height and width of the result."}, { \
+    .name = "scale_factor", .type = NEAP_OPT_FLOAT, .min = 1e-6, .max = 1e9,                                       \
+    .doc = "How many times larger, in place of `size`."                                                            \
   }
 
 static const char *const nearest_samples[] = {"f32[1,2,3,4]; scale_factor=2",   "f32[2,1,3,4]; size=5,9",
@@ -187,7 +206,12 @@ const neap_op neap__op_upsample_nearest2d = {
     .opts = {UPSAMPLE_OPTIONS},
     .expand = nearest,
     .samples = nearest_samples,
-    .doc = "Images of another size by the nearest place of the input, as torch's interpolate with mode nearest.",
+    .doc = "Images of another size by the nearest place of the input, as torch's interpolate with mode nearest: place "
+           "i is i H / H' rounded down.",
+    .example = "print(neap.tensor {{{{1, 2}}}}:upsample_nearest2d {scale_factor = 2})  --> tensor fp32 [1, 1, 2, 4] "
+               "{{{{1, 1, 2, 2}, {1, 1, 2, 2}}}}",
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "x [N, C, H, W] -> [N, C, H', W']",
 };
 
 static const char *const bilinear_samples[] = {"f32[1,2,3,4]; scale_factor=2",
@@ -204,8 +228,17 @@ const neap_op neap__op_upsample_bilinear2d = {
     .max_in = 1,
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {UPSAMPLE_OPTIONS, {.name = "align_corners", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts = {UPSAMPLE_OPTIONS,
+             {.name = "align_corners",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether the corners' centres stay where they are, rather than the image's edges."}},
     .expand = bilinear,
     .samples = bilinear_samples,
     .doc = "Images of another size by linear interpolation, as torch's interpolate with mode bilinear.",
+    .example = "print(neap.tensor {{{{0, 4}}}}:upsample_bilinear2d {size = {1, 4}})  --> tensor fp32 [1, 1, 1, 4] "
+               "{{{{0, 1, 3, 4}}}}",
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "x [N, C, H, W] -> [N, C, H', W']",
 };

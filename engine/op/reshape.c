@@ -67,11 +67,17 @@ const neap_op neap__op_reshape = {
     .n_out = 1,
     .alias = true,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "shape", .type = NEAP_OPT_INTS, .required = true}},
+    .opts = {{.name = "shape", .type = NEAP_OPT_INTS, .required = true, .doc = "Sizes, as a list or one by one."}},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .cost = cost,
     .samples = samples,
-    .doc = "The same elements in row-major order under another shape; one size may be -1.",
+    .doc = "The same elements in row-major order under another shape; one size may be -1, which is then found from the "
+           "count. Outside a trace the result shares the memory of x.",
+    .example = "local x = neap.arange(0, 6)\n"
+               "print(x:reshape(2, 3))  --> tensor int64 [2, 3] {{0, 1, 2}, {3, 4, 5}}\n"
+               "print(x:reshape {3, -1})  --> tensor int64 [3, 2] {{0, 1}, {2, 3}, {4, 5}}",
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "x [...] -> [shape]",
 };

@@ -74,18 +74,28 @@ static const char *const samples[] = {"f32[2,5]; dim=-1",
 static const char *const grad_samples[] = {"f32[2,5] f32[2,5]; dim=-1", "f32[2,3,4] f32[2,3,4]; dim=2",
                                            "f32[0,3] f32[0,3]; dim=2", "f64[2,5] f64[2,5]; dim=2", NULL};
 
-#define SOFTMAX(op_name, inputs, hidden, places, gradient, cases, text)                                          \
+#define SOFTMAX(op_name, inputs, hidden, places, gradient, cases, ...)                                           \
   {                                                                                                              \
     .name = op_name, .min_in = inputs, .max_in = inputs, .n_out = 1, .internal = hidden, .inplace = places,      \
-    .precision = NEAP_PREC_KEEP, .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},              \
+    .precision = NEAP_PREC_KEEP,                                                                                 \
+    .opts = {{.name = "dim",                                                                                     \
+              .type = NEAP_OPT_DIM,                                                                              \
+              .required = true,                                                                                  \
+              .doc = "Along which the exponentials of the results, or the results, add up to 1."}},              \
     .infer = inputs == 2 ? infer_grad : infer, .grad = gradient, .batch = batch, .cost = cost, .samples = cases, \
-    .doc = text                                                                                                  \
+    .doc = __VA_ARGS__                                                                                           \
   }
 
 const neap_op neap__op_softmax =
-    SOFTMAX("softmax", 1, false, 1, grad_softmax, samples, "exp(x) over its sum along `dim`, without overflow.");
-const neap_op neap__op_log_softmax = SOFTMAX("log_softmax", 1, false, 1, grad_log_softmax, samples,
-                                             "x minus the logarithm of the sum of exp(x) along `dim`.");
+    SOFTMAX("softmax", 1, false, 1, grad_softmax, samples, "exp(x) over its sum along `dim`, without overflow.",
+            "local scores = neap.log(neap.tensor {{1, 3}, {4, 4}})\n"
+            "print((neap.softmax(scores, {dim = -1}) * 100):round())  --> tensor fp32 [2, 2] {{25, 75}, {50, 50}}",
+            NEAP_TOPIC_ACTIVATION, "x [...] -> [...]");
+const neap_op neap__op_log_softmax =
+    SOFTMAX("log_softmax", 1, false, 1, grad_log_softmax, samples,
+            "x minus the logarithm of the sum of exp(x) along `dim`, without overflow.",
+            "print(neap.log_softmax(neap.tensor {0, 1000}, 1))  --> tensor fp32 [2] {-1000, 0}", NEAP_TOPIC_ACTIVATION,
+            "x [...] -> [...]");
 const neap_op neap__op_softmax_grad = SOFTMAX("softmax_grad", 2, true, 3, grad_softmax_grad, grad_samples,
                                               "Gradient a of softmax at output b: b (a - sum(a b)).");
 const neap_op neap__op_log_softmax_grad = SOFTMAX("log_softmax_grad", 2, true, 3, grad_log_softmax_grad, grad_samples,

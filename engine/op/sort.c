@@ -20,9 +20,12 @@ static const char *const samples[] = {"f32[2,5]:distinct; dim=2", "f32[2,3,4]:di
                                       "f64[9]:distinct; dim=1",   NULL};
 
 #define DIM \
-  { .name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true }
-#define DESCENDING \
-  { .name = "descending", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true }
+  { .name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true, .doc = "Dimension to go along." }
+#define DESCENDING                                                              \
+  {                                                                             \
+    .name = "descending", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true, \
+    .doc = "Whether the largest comes first."                                   \
+  }
 
 const neap_op neap__op_argsort = {
     .name = "argsort",
@@ -37,6 +40,9 @@ const neap_op neap__op_argsort = {
     .cost = cost,
     .samples = samples,
     .doc = "0-based places of the elements in order along `dim`; equal ones keep theirs, NaN is the largest.",
+    .example = "print(neap.argsort(neap.tensor {3, 1, 2}))  --> tensor int64 [3] {1, 2, 0}",
+    .topic = NEAP_TOPIC_SORT,
+    .args = "x [...] -> [...] int64",
 };
 
 static neap_id order(neap_graph *g, neap_id x, int32_t dim, bool descending) {
@@ -102,13 +108,20 @@ const neap_op neap__op_sort = {
     .samples = samples,
     .doc =
         "The elements in order along `dim`, and their 0-based places; equal ones keep their order, NaN is the largest.",
+    .example = "local values, places = neap.sort(neap.tensor {3, 1, 2})\n"
+               "print(values)  --> tensor fp32 [3] {1, 2, 3}\n"
+               "print(places)  --> tensor int64 [3] {1, 2, 0}\n"
+               "print((neap.sort(neap.tensor {3, 1, 2}, {descending = true})))  --> tensor fp32 [3] {3, 2, 1}",
+    .topic = NEAP_TOPIC_SORT,
+    .args = "x [...] -> values [...], places [...] int64",
 };
 
-#define TOPK_OPTIONS                                                                     \
-  {                                                                                      \
-    {.name = "k", .type = NEAP_OPT_INT, .required = true, .min = 0, .max = 1e15}, DIM, { \
-      .name = "largest", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true            \
-    }                                                                                    \
+#define TOPK_OPTIONS                                                                                         \
+  {                                                                                                          \
+    {.name = "k", .type = NEAP_OPT_INT, .required = true, .min = 0, .max = 1e15, .doc = "How many."}, DIM, { \
+      .name = "largest", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true,                               \
+      .doc = "Whether the largest are chosen, rather than the smallest."                                     \
+    }                                                                                                        \
   }
 
 const neap_op neap__op_topk = {
@@ -122,6 +135,13 @@ const neap_op neap__op_topk = {
     .samples = topk_samples,
     .doc = "The `k` largest (or smallest) elements along `dim`, in order, and their 0-based places; of equal ones the "
            "first, NaN is the largest.",
+    .example = "local x = neap.tensor {{5, 1, 9}, {2, 8, 4}}\n"
+               "local values, places = x:topk(2)\n"
+               "print(values)  --> tensor fp32 [2, 2] {{9, 5}, {8, 4}}\n"
+               "print(places)  --> tensor int64 [2, 2] {{2, 0}, {1, 2}}\n"
+               "print((x:topk(1, {largest = false})))  --> tensor fp32 [2, 1] {{1}, {2}}",
+    .topic = NEAP_TOPIC_SORT,
+    .args = "x [...] -> values [..., k, ...], places [..., k, ...] int64",
 };
 
 const neap_op neap__op_topk_indices = {
@@ -133,5 +153,9 @@ const neap_op neap__op_topk_indices = {
     .opts = TOPK_OPTIONS,
     .expand = topk_indices,
     .samples = topk_samples,
-    .doc = "0-based places of what topk gives.",
+    .doc = "0-based places along `dim` of the elements that topk gives, in its order.",
+    .example = "local x = neap.tensor {{5, 1, 9}, {2, 8, 4}}\n"
+               "print(x:topk_indices(2))  --> tensor int64 [2, 2] {{2, 0}, {1, 2}}",
+    .topic = NEAP_TOPIC_SORT,
+    .args = "x [...] -> [..., k, ...] int64",
 };

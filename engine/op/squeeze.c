@@ -32,10 +32,17 @@ const neap_op neap__op_squeeze = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS}},
+    .opts = {{.name = "dim",
+              .type = NEAP_OPT_DIMS,
+              .doc = "Dimensions to drop where their size is 1; all when left out."}},
     .expand = squeeze,
     .samples = samples,
-    .doc = "Without the dimensions `dim` (all when left out) that have size 1.",
+    .doc = "Without the dimensions `dim` that have size 1; others stay.",
+    .example = "local x = neap.zeros(1, 3, 1)\n"
+               "print(table.concat(x:squeeze().shape, \" \"))  --> 3\n"
+               "print(table.concat(x:squeeze(1).shape, \" \"))  --> 3 1",
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "x [...] -> [... without sizes of 1]",
 };
 
 const neap_op neap__op_unsqueeze = {
@@ -43,8 +50,14 @@ const neap_op neap__op_unsqueeze = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true}},
+    .opts =
+        {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Place of the new dimension in the result."}},
     .expand = unsqueeze,
     .samples = un_samples,
-    .doc = "With a new dimension of size 1 at `dim` of the result.",
+    .doc = "With a new dimension of size 1, which is `dim` of the result.",
+    .example = "local x = neap.tensor {1, 2, 3}\n"
+               "print(x:unsqueeze(1))  --> tensor fp32 [1, 3] {{1, 2, 3}}\n"
+               "print(x:unsqueeze(-1))  --> tensor fp32 [3, 1] {{1}, {2}, {3}}",
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "x [...] -> [..., 1, ...]",
 };

@@ -20,4 +20,8 @@ const neap_op neap__op_stop = {
     .cost = cost,
     .samples = samples,
     .doc = "The same values, through which no gradient flows.",
+    .example = "local _, grads = neap.value_and_grad(function(x) return (x * x:stop()):sum() end)(neap.tensor {3})\n"
+               "print(grads[1])  --> tensor fp32 [1] {3}",
+    .topic = NEAP_TOPIC_VALUE,
+    .args = "x [...] -> [...]",
 };

@@ -40,14 +40,25 @@ const neap_op neap__op_sum = {
     .max_in = 1,
     .n_out = 1,
     .precision = NEAP_PREC_KEEP,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out."},
+             {.name = "keepdim",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether those dimensions stay, with size 1."}},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .cost = cost,
     .samples = samples,
-    .doc = "Sum over the dimensions `dim` (all when left out); integers and bool give int64.",
+    .doc = "Sum over the dimensions `dim`; integers and bool give int64, and the sum of nothing is 0. Halves are "
+           "summed in fp32.",
+    .example = "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+               "print(x:sum())  --> tensor fp32 [] 21\n"
+               "print(x:sum(1))  --> tensor fp32 [3] {5, 7, 9}\n"
+               "print(x:sum {dim = 2, keepdim = true})  --> tensor fp32 [2, 1] {{6}, {15}}",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "x [...] -> [... without dim]",
 };
 
 static neap_id mean(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
@@ -72,9 +83,18 @@ const neap_op neap__op_mean = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS},
-             {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out."},
+             {.name = "keepdim",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether those dimensions stay, with size 1."}},
     .expand = mean,
     .samples = mean_samples,
-    .doc = "Mean over the dimensions `dim` (all when left out).",
+    .doc = "Mean over the dimensions `dim`; the mean of nothing is NaN.",
+    .example = "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+               "print(x:mean())  --> tensor fp32 [] 3.5\n"
+               "print(x:mean(-1))  --> tensor fp32 [2] {2, 5}",
+    .topic = NEAP_TOPIC_REDUCTION,
+    .args = "x [...] -> [... without dim]",
 };

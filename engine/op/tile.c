@@ -95,10 +95,17 @@ const neap_op neap__op_tile = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dims", .type = NEAP_OPT_INTS, .required = true}},
+    .opts = {{.name = "dims",
+              .type = NEAP_OPT_INTS,
+              .required = true,
+              .doc = "How many times along each of the last dimensions."}},
     .expand = tile,
     .samples = tile_samples,
-    .doc = "The input repeated `dims` times, the last number for the last dimension.",
+    .doc = "The input repeated `dims` times as a block, the last number for the last dimension; more numbers than "
+           "dimensions make new ones in front.",
+    .example = "print(neap.tile(neap.tensor {1, 2}, {2, 2}))  --> tensor fp32 [2, 4] {{1, 2, 1, 2}, {1, 2, 1, 2}}",
+    .topic = NEAP_TOPIC_JOIN,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_repeat_interleave = {
@@ -106,11 +113,15 @@ const neap_op neap__op_repeat_interleave = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "repeats", .type = NEAP_OPT_INT, .required = true, .min = 0, .max = 1e15},
-             {.name = "dim", .type = NEAP_OPT_DIM}},
+    .opts =
+        {{.name = "repeats", .type = NEAP_OPT_INT, .required = true, .min = 0, .max = 1e15, .doc = "How many times."},
+         {.name = "dim", .type = NEAP_OPT_DIM, .doc = "Dimension of the entries; the flat tensor when left out."}},
     .expand = repeat_interleave,
     .samples = each_samples,
-    .doc = "Each entry of dimension `dim` (of the flat input when left out) `repeats` times in a row.",
+    .doc = "Each entry of dimension `dim` `repeats` times in a row.",
+    .example = "print(neap.repeat_interleave(neap.tensor {1, 2}, 3))  --> tensor fp32 [6] {1, 1, 1, 2, 2, 2}",
+    .topic = NEAP_TOPIC_JOIN,
+    .args = "x [...] -> [...]",
 };
 
 const neap_op neap__op_roll = {
@@ -118,8 +129,19 @@ const neap_op neap__op_roll = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "shifts", .type = NEAP_OPT_INTS, .required = true}, {.name = "dims", .type = NEAP_OPT_DIMS}},
+    .opts = {{.name = "shifts",
+              .type = NEAP_OPT_INTS,
+              .required = true,
+              .doc = "Places to move by, one for each of `dims`; negative: towards the front."},
+             {.name = "dims",
+              .type = NEAP_OPT_DIMS,
+              .doc = "Dimensions to move along; the flat tensor when left out."}},
     .expand = roll,
     .samples = roll_samples,
-    .doc = "Entries moved on by `shifts` along `dims`, around the end (through the flat input without `dims`).",
+    .doc = "Entries moved on by `shifts` along `dims`, around the end.",
+    .example =
+        "print(neap.roll(neap.tensor {1, 2, 3, 4}, 1))  --> tensor fp32 [4] {4, 1, 2, 3}\n"
+        "print(neap.roll(neap.tensor {{1, 2}, {3, 4}}, -1, {dims = 2}))  --> tensor fp32 [2, 2] {{2, 1}, {4, 3}}",
+    .topic = NEAP_TOPIC_JOIN,
+    .args = "x [...] -> [...]",
 };

@@ -19,10 +19,18 @@ const neap_op neap__op_to = {
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
     .rule = NEAP_BATCH_ELEMENTWISE,
-    .opts = {{.name = "dtype", .type = NEAP_OPT_DTYPE, .required = true}},
+    .opts = {{.name = "dtype",
+              .type = NEAP_OPT_DTYPE,
+              .required = true,
+              .doc = "fp32, fp64, int64, int32, uint8 or bool."}},
     .infer = infer,
     .grad = grad,
     .batch = neap__batch_elementwise,
     .samples = samples,
-    .doc = "The values in another dtype: integers cut towards 0 and to their range, NaN gives 0, bool is x ~= 0.",
+    .doc = "The values in another dtype: fractions are cut towards 0 and held to the range of an integer, where NaN "
+           "gives 0; bool is x ~= 0. Gradients flow between floating-point dtypes.",
+    .example = "print(neap.tensor {1.9, -1.9, 0}:to \"int32\")  --> tensor int32 [3] {1, -1, 0}\n"
+               "print(neap.tensor {0.5, 0}:to \"bool\")  --> tensor bool [2] {true, false}",
+    .topic = NEAP_TOPIC_VALUE,
+    .args = "x [...] -> [...] dtype",
 };

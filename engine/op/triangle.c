@@ -29,14 +29,26 @@ static const char *const samples[] = {"f32[3,4]",
                                       "i64[3,3]:below=9",
                                       NULL};
 
-#define TRIANGLE(op_name, text)                                                                                        \
-  {                                                                                                                    \
-    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .precision = NEAP_PREC_FOLLOW, .inplace = 1,                \
-    .opts = {{.name = "diagonal", .type = NEAP_OPT_INT, .def = 0, .has_default = true}}, .infer = infer, .grad = grad, \
-    .batch = batch, .samples = samples, .doc = text                                                                    \
+#define TRIANGLE(op_name, ...)                                                                          \
+  {                                                                                                     \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .precision = NEAP_PREC_FOLLOW, .inplace = 1, \
+    .opts = {{.name = "diagonal",                                                                       \
+              .type = NEAP_OPT_INT,                                                                     \
+              .def = 0,                                                                                 \
+              .has_default = true,                                                                      \
+              .doc = "0 is the main diagonal, 1 the next above, -1 the next below."}},                  \
+    .infer = infer, .grad = grad, .batch = batch, .samples = samples, .doc = __VA_ARGS__                \
   }
 
 const neap_op neap__op_triu =
-    TRIANGLE("triu", "Matrices with zeros below diagonal `diagonal` (0 is the main one, 1 the next above).");
+    TRIANGLE("triu", "Matrices in the last two dimensions with zeros below diagonal `diagonal`.",
+             "local x = neap.ones(3, 3)\n"
+             "print(x:triu())  --> tensor fp32 [3, 3] {{1, 1, 1}, {0, 1, 1}, {0, 0, 1}}\n"
+             "print(x:triu(1))  --> tensor fp32 [3, 3] {{0, 1, 1}, {0, 0, 1}, {0, 0, 0}}",
+             NEAP_TOPIC_PRODUCT, "x [..., m, n] -> [..., m, n]");
 const neap_op neap__op_tril =
-    TRIANGLE("tril", "Matrices with zeros above diagonal `diagonal` (0 is the main one, 1 the next above).");
+    TRIANGLE("tril", "Matrices in the last two dimensions with zeros above diagonal `diagonal`.",
+             "local x = neap.ones(3, 3)\n"
+             "print(x:tril())  --> tensor fp32 [3, 3] {{1, 0, 0}, {1, 1, 0}, {1, 1, 1}}\n"
+             "print(x:tril(1))  --> tensor fp32 [3, 3] {{1, 1, 0}, {1, 1, 1}, {1, 1, 1}}",
+             NEAP_TOPIC_PRODUCT, "x [..., m, n] -> [..., m, n]");

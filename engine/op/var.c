@@ -47,28 +47,55 @@ static const char *const samples[] = {"f32[2,3]",
                                       "f32[0,3]; dim=2",
                                       NULL};
 
-#define SPREAD_OPTIONS                                                               \
-  {                                                                                  \
-    {.name = "dim", .type = NEAP_OPT_DIMS},                                          \
-        {.name = "unbiased", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true},  \
-        {.name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}, { \
-      .name = "correction", .type = NEAP_OPT_FLOAT                                   \
-    }                                                                                \
+#define SPREAD_OPTIONS                                                                                              \
+  {                                                                                                                 \
+    {.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out."},     \
+        {.name = "unbiased",                                                                                        \
+         .type = NEAP_OPT_BOOL,                                                                                     \
+         .def = 1,                                                                                                  \
+         .has_default = true,                                                                                       \
+         .doc = "Whether the sum of squares is divided by the count less 1 (Bessel), rather than by the count."},   \
+        {.name = "keepdim",                                                                                         \
+         .type = NEAP_OPT_BOOL,                                                                                     \
+         .def = 0,                                                                                                  \
+         .has_default = true,                                                                                       \
+         .doc = "Whether those dimensions stay, with size 1."},                                                     \
+    {                                                                                                               \
+      .name = "correction", .type = NEAP_OPT_FLOAT, .doc = "What the count is lessened by, in place of `unbiased`." \
+    }                                                                                                               \
   }
-#define SPREAD(op_name, builder, text)                                                                \
+#define SPREAD(op_name, builder, ...)                                                                 \
   {                                                                                                   \
     .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .opts = SPREAD_OPTIONS, .expand = builder, \
-    .samples = samples, .doc = text                                                                   \
+    .samples = samples, .doc = __VA_ARGS__                                                            \
   }
-#define SPREAD_MEAN(op_name, builder, text)                                                      \
+#define SPREAD_MEAN(op_name, builder, ...)                                                       \
   {                                                                                              \
     .name = op_name, .min_in = 1, .max_in = 1, .n_out = 2, .results = 2, .opts = SPREAD_OPTIONS, \
-    .expand_all = builder, .samples = samples, .doc = text                                       \
+    .expand_all = builder, .samples = samples, .doc = __VA_ARGS__                                \
   }
 
 const neap_op neap__op_var = SPREAD("var", var,
-                                    "Variance over the dimensions `dim` (all when left out), over the count less 1 "
-                                    "(`unbiased`) or less `correction`.");
-const neap_op neap__op_std = SPREAD("std", std, "Square root of var; no gradient where it is 0.");
-const neap_op neap__op_var_mean = SPREAD_MEAN("var_mean", var_mean, "var, and the mean.");
-const neap_op neap__op_std_mean = SPREAD_MEAN("std_mean", std_mean, "std, and the mean.");
+                                    "Variance over the dimensions `dim`: the sum of the squared differences from the "
+                                    "mean over the count less 1 (`unbiased`) or less `correction`.",
+                                    "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+                                    "print(x:var(2))  --> tensor fp32 [2] {1, 1}\n"
+                                    "print(x:var {dim = 1, unbiased = false})  --> tensor fp32 [3] {2.25, 2.25, 2.25}",
+                                    NEAP_TOPIC_REDUCTION, "x [...] -> [... without dim]");
+const neap_op neap__op_std =
+    SPREAD("std", std, "Standard deviation: the square root of var; no gradient where it is 0.",
+           "local x = neap.tensor {{1, 2, 3}, {4, 5, 6}}\n"
+           "print(x:std(2))  --> tensor fp32 [2] {1, 1}",
+           NEAP_TOPIC_REDUCTION, "x [...] -> [... without dim]");
+const neap_op neap__op_var_mean =
+    SPREAD_MEAN("var_mean", var_mean, "var over the dimensions `dim`, and the mean.",
+                "local var, mean = neap.var_mean(neap.tensor {{1, 2, 3}, {4, 5, 6}}, 2)\n"
+                "print(var)  --> tensor fp32 [2] {1, 1}\n"
+                "print(mean)  --> tensor fp32 [2] {2, 5}",
+                NEAP_TOPIC_REDUCTION, "x [...] -> var [... without dim], mean [... without dim]");
+const neap_op neap__op_std_mean =
+    SPREAD_MEAN("std_mean", std_mean, "std over the dimensions `dim`, and the mean.",
+                "local std, mean = neap.std_mean(neap.tensor {{1, 2, 3}, {4, 5, 6}}, 2)\n"
+                "print(std)  --> tensor fp32 [2] {1, 1}\n"
+                "print(mean)  --> tensor fp32 [2] {2, 5}",
+                NEAP_TOPIC_REDUCTION, "x [...] -> std [... without dim], mean [... without dim]");

@@ -23,4 +23,12 @@ neap_status neap__batch_images(const neap_node *n, const neap_batch *in, neap_ba
 /* NEAP_SHAPE unless input i is (N, C, H, W); there may be no samples and no channels, as in PyTorch. */
 neap_status neap__need_images(const neap_infer *x, uint32_t i, const char *what);
 
+/* An option of whole numbers, at least `least`, and `otherwise` when left out; kind: INT, or PAIR for height and
+ * width. */
+#define NEAP_WINDOW_OPTION(option, kind, least, otherwise, text)                                                    \
+  {                                                                                                                 \
+    .name = option, .type = NEAP_OPT_##kind, .def = otherwise, .has_default = true, .min = least, .max = INT32_MAX, \
+    .doc = text                                                                                                     \
+  }
+
 #endif

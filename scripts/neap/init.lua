@@ -43,6 +43,7 @@ core.method("allclose", compare.allclose)
 local lazy = {
   custom = function() return require "neap.custom" end,
   einsum = function() return require "neap.einsum" end,
+  help = function() return require("neap.help").help end,
   nn = function() return require "neap.nn" end,
   optim = function() return require "neap.optim" end,
   data = function() return require "neap.data" end,

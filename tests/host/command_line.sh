@@ -101,4 +101,6 @@ mkfifo "$dir/fifo"
 expect 0 "not a regular file" -e "print(require('neap').load('$dir/fifo'))"
 printf '=2 + 3\n' | "$neap" -i | grep -q '^> 5$' || { echo "-i: =x"; failures=$((failures + 1)); }
 printf '1 + 1\nfor i = 5, 5 do\nprint(i)\nend\n' | "$neap" -i | grep -q '^> 2$' || { echo "-i"; failures=$((failures + 1)); }
+printf 'neap.help "relu"\n' | "$neap" -i | grep -q 'max(x, 0)' || { echo "-i: neap.help"; failures=$((failures + 1)); }
+printf 'neap\n' | "$neap" -e 'neap = 7' -i | grep -q '^> 7$' || { echo "-i: own neap"; failures=$((failures + 1)); }
 [ $failures -eq 0 ]
