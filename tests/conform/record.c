@@ -110,5 +110,5 @@ void cf_check_record(const cf_case *c) {
   check_doc(c);
   for (int k = 0; k < NEAP_MAX_OPTS && c->op->opts[k].type != NEAP_OPT_END; k++) check_option(c, k);
   check_rules(c);
-  if (c->op->example) check_shown(c);
+  check_shown(c);
 }

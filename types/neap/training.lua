@@ -5,6 +5,35 @@
 ---@field forward fun(...: neap.Tensor): neap.Tensor computes the value out of other ops
 ---@field backward fun(d: neap.Tensor, y: neap.Tensor, ...: neap.Tensor): neap.Tensor?, ... the gradient of each input (nil: none); d is the gradient of the value y
 
+---@class neap.OpOption
+---@field name string
+---@field type "boolean"|"integer"|"number"|"pair"|"integers"|"dim"|"dims"|"dtype"|"choice"
+---@field doc string
+---@field required boolean
+---@field default? any
+---@field min? number
+---@field max? number
+---@field choices? string[]
+
+---@class neap.OpRecord
+---@field name string
+---@field topic string
+---@field args string "x [..., in], weight [out, in], bias? [out] -> [..., out]"
+---@field doc string
+---@field example string Lua lines, of which `--> text` ends those that print this text
+---@field options neap.OpOption[]
+---@field min_inputs integer
+---@field max_inputs? integer nil: any number
+---@field results integer
+---@field method boolean whether it is a method of tensors
+---@field equation? boolean whether a string comes before the inputs
+---@field random boolean
+---@field composite boolean
+---@field gradient "yes"|"no"|"none"|"parts" none: by nature; parts: as its parts have it
+---@field batch "samples"|"mix"|"shape"|"parts"
+---@field precision "cast"|"keep"|"follow"|"parts"
+---@field samples string[]
+
 --- A traced function. Call it as the function.
 ---@class neap.Program
 ---@operator call: any
