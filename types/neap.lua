@@ -142,10 +142,11 @@ function neap.from_bytes(bytes, options) end
 ---@return boolean
 function neap.is_tensor(v) end
 
---- Writes to a tensor: at once, or, in the loss function of an update, when the update commits, with values computed
---- from those the update began with. So are moving averages and target networks kept, all or nothing with the step.
+--- Writes to a tensor: at once, or, in a traced function, when all else has been computed (in the loss function of an
+--- update: when the update commits). What reads the tensor later in the same function sees what was assigned, as it
+--- would outside. So are moving averages and target networks kept, all or nothing with the step.
 ---@param target neap.Tensor a parameter, a buffer or any tensor made outside
----@param value neap.Tensor|number of the same shape
+---@param value neap.Tensor|number converted and broadcast to the target's dtype and shape
 function neap.assign(target, value) end
 
 -- Random numbers ---------------------------------------------------------------------------------------

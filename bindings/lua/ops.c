@@ -166,7 +166,7 @@ static uint32_t apply_traced(lua_State *L, neap_lua *s, neap_lua_call *c) {
     if (!a->t)
       in[i] = neap__graph_const(g, a->dtype, a->number);
     else
-      in[i] = a->t->trace ? a->t->id : neap__graph_capture(g, &a->t->t);
+      in[i] = a->t->trace ? a->t->id : neap__graph_read(g, &a->t->t);
   }
   build_results(g, c, in, out, &n);
   neap__trace_ok(L, s);

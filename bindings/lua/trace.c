@@ -45,7 +45,7 @@ neap_id neap__trace_value(lua_State *L, neap_lua *s, int index, neap_dtype dtype
   neap_id v;
   if (t) {
     neap__tensor_usable(L, t, function);
-    v = t->trace ? t->id : neap__graph_capture(g, &t->t);
+    v = t->trace ? t->id : neap__graph_read(g, &t->t);
   } else if (lua_type(L, index) == LUA_TNUMBER) {
     v = neap__graph_const(g, dtype, lua_tonumber(L, index));
   } else {
@@ -136,19 +136,28 @@ static int at(lua_State *L) {
 
 /* --- writes ------------------------------------------------------------------------------------------ */
 
+/* The value as the target holds it: of its dtype and shape, as copy_ does it outside. */
+static neap_id fitted(lua_State *L, neap_graph *g, neap_id value, const neap_tensor *target) {
+  const neap_shape from = neap__desc_of(g, value)->shape;
+  neap_shape shape = target->shape;
+  char a[96], b[96];
+  value = neap__cast(g, value, target->dtype);
+  if (neap__shape_equal(&from, &target->shape)) return value;
+  if (neap__broadcast(&from, &target->shape, &shape, NULL) || !neap__shape_equal(&shape, &target->shape))
+    neap__lua_fail(L, NEAP_SHAPE, "assign", "the value has shape %s, the target %s",
+                   neap__shape_text(&from, a, sizeof a), neap__shape_text(&target->shape, b, sizeof b));
+  neap_opt opt[NEAP_MAX_OPTS] = {{.set = 1, .n = (uint8_t)shape.ndim}};
+  memcpy(opt[0].v.list, shape.dim, sizeof opt[0].v.list);
+  return neap__build(g, &neap__op_expand, &value, 1, opt);
+}
+
 static void assign_traced(lua_State *L, neap_lua *s, const neap_lua_tensor *target) {
   neap_graph *g = s->trace->g;
-  char from[96], to[96];
   if (target->trace)
     neap__lua_fail(L, NEAP_INVALID, "assign",
                    "the target is a value of the traced function, expected a tensor from outside");
   neap__trace_here(L, s);
-  neap_id value = neap__trace_value(L, s, 2, target->t.dtype, "assign");
-  if (!neap__shape_equal(&neap__desc_of(g, value)->shape, &target->t.shape))
-    neap__lua_fail(L, NEAP_SHAPE, "assign", "the value has shape %s, the target %s",
-                   neap__shape_text(&neap__desc_of(g, value)->shape, from, sizeof from),
-                   neap__shape_text(&target->t.shape, to, sizeof to));
-  value = neap__cast(g, value, target->t.dtype);
+  neap_id value = fitted(L, g, neap__trace_value(L, s, 2, target->t.dtype, "assign"), &target->t);
   neap_id place = neap__graph_capture(g, &target->t);
   neap__graph_write(g, value, place);
   neap__trace_ok(L, s);

@@ -134,6 +134,29 @@ void neap__graph_write(neap_graph *g, neap_id value, neap_id target) {
   writes[i] = (neap_write){value, target, g->where};
 }
 
+static bool overlap(const neap_tensor *a, const neap_tensor *b) {
+  const int64_t a_size = (int64_t)neap__dtype_size(a->dtype), b_size = (int64_t)neap__dtype_size(b->dtype);
+  const int64_t a_begin = a->offset * a_size, a_end = a_begin + (int64_t)neap__shape_count(&a->shape) * a_size;
+  const int64_t b_begin = b->offset * b_size, b_end = b_begin + (int64_t)neap__shape_count(&b->shape) * b_size;
+  return a->storage == b->storage && a_begin < b_end && b_begin < a_end;
+}
+
+neap_id neap__graph_read(neap_graph *g, const neap_tensor *t) {
+  char from[96], to[96];
+  for (uint32_t i = g->n_writes; i-- > 0 && g->error.status == NEAP_OK;) {
+    const neap_write *w = &g->writes[i];
+    const neap_tensor *written = &g->captures[g->values[w->target].index];
+    if (same_view(written, t)) return w->value;
+    if (!overlap(written, t)) continue;
+    return neap__graph_fail(g, NULL, NEAP_UNSUPPORTED,
+                            "a tensor of shape %s was written before (at %s) and is read here through another view of "
+                            "it, of shape %s: read the one that was written",
+                            neap__shape_text(&written->shape, from, sizeof from),
+                            w->where[0] ? w->where : "an unknown line", neap__shape_text(&t->shape, to, sizeof to));
+  }
+  return neap__graph_capture(g, t);
+}
+
 void neap__graph_where(neap_graph *g, const char *path, const char *where) {
   /* Consecutive nodes mostly share both: keep the strings that are there. */
   if (path && strcmp(path, g->path)) {

@@ -41,6 +41,85 @@ describe("neap.assign in an update", function()
     assert.are.equal(before, teacher:tobytes())
   end)
 
+  it("is seen by what reads the tensor later, as outside of a trace", function()
+    local function twice(count, sum, v)
+      neap.assign(count, count + 1)
+      neap.assign(sum, sum + count * v)
+      neap.assign(count, count * 2)
+      return count + sum
+    end
+    local count, sum = neap.ones(2), neap.zeros(2)
+    local outside = {twice(count, sum, neap.tensor {3, 4}), count, sum}
+    local traced_count, traced_sum = neap.ones(2), neap.zeros(2)
+    local f = neap.compile(function(v) return twice(traced_count, traced_sum, v) end)
+    local traced = {f(neap.tensor {3, 4}), traced_count, traced_sum}
+    for i, t in ipairs(outside) do assert.are.same(t:totable(), traced[i]:totable()) end
+    assert.are.same({4, 4}, traced_count:totable())
+  end)
+
+  it("moves running statistics once for each call of a layer", function()
+    local function loop(run)
+      local norm = nn.BatchNorm1d(2)
+      local a, b = neap.tensor {{1, 2}, {3, 6}, {8, 1}}, neap.tensor {{0, -2}, {5, 6}, {1, 1}}
+      run(norm, a, b)
+      return norm.running_mean:totable(), norm.running_var:totable()
+    end
+    local mean, var = loop(function(norm, a, b) norm(a) norm(b) end)
+    for _, run in ipairs {
+      function(norm, a, b) neap.compile(function(x, y) return norm(x) + norm(y) end)(a, b) end,
+      function(norm, a, b)
+        neap.nn.value_and_grad(norm, function(x, y) return (norm(x) * norm(y)):sum() end)(a, b)
+      end,
+      function(norm, a, b)
+        neap.update {
+          loss = function(x, y) return (norm(x) * norm(y)):sum() end,
+          optimizer = neap.optim.sgd {params = norm:parameters(), lr = 0.1},
+        }(a, b)
+      end,
+    } do
+      local m, v = loop(run)
+      for i = 1, 2 do
+        expect.near(mean[i], m[i])
+        expect.near(var[i], v[i])
+      end
+    end
+  end)
+
+  it("broadcasts and converts in a trace as outside", function()
+    local inside, outside = neap.zeros(2, 3), neap.zeros(2, 3)
+    neap.compile(function(row)
+      neap.assign(inside, row)
+      return row:sum()
+    end)(neap.tensor({1, 2, 3}, {dtype = "int64"}))
+    neap.assign(outside, neap.tensor({1, 2, 3}, {dtype = "int64"}))
+    assert.are.same(outside:totable(), inside:totable())
+    neap.compile(function(x)
+      neap.assign(inside, 0.5)
+      return x
+    end)(neap.ones(1))
+    assert.are.same({{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}, inside:totable())
+    expect.fails("SHAPE", {"assign", "[2]", "[2, 3]"}, neap.compile(function(x)
+      neap.assign(inside, x)
+      return x
+    end), neap.ones(2))
+  end)
+
+  it("is not mixed up with reads through another view", function()
+    local t = neap.zeros(2, 3)
+    local row = t[1]
+    expect.fails("UNSUPPORTED", {"[2, 3]", "[3]", "another view", "assign_spec.lua"}, neap.compile(function(x)
+      neap.assign(t, x)
+      return row + 1
+    end), neap.ones(2, 3))
+    local other = t[2]
+    local got = neap.compile(function(x) -- views that share no element are apart
+      neap.assign(row, x)
+      return other + row
+    end)(neap.ones(3))
+    assert.are.same({1, 1, 1}, got:totable())
+    assert.are.same({{1, 1, 1}, {0, 0, 0}}, t:totable())
+  end)
+
   it("writes at once outside of a trace", function()
     local t = neap.zeros(2)
     neap.assign(t, neap.tensor {1, 2})
