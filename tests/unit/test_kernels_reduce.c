@@ -255,7 +255,7 @@ static void check_extremum(const reduction *r, bool largest, bool nan) {
   each(&x, r, choose, &b);
   bool places = r->n == 1 || r->n == -1;
   if (places) {
-    if (r->n == 1) opt[0] = NEAP_INT(r->dims[0]);
+    if (r->n == 1) opt[0] = kt_list(1, r->dims[0]);
     kt_call_op(&place, largest ? "argmax" : "argmin", opt, 1, &x);
     assert_int_equal(place.out[0].desc.dtype, NEAP_I64);
   }
@@ -295,7 +295,7 @@ static void bad_dims_are_named(void **state) {
   assert_non_null(strstr(err.message, "twice"));
   assert_int_equal(kt_infer("amax", KT_OPTS(kt_list(1, 1)), 1, &x, &out, &err), NEAP_SHAPE);
   assert_non_null(strstr(err.message, "[2, 0]"));
-  assert_int_equal(kt_infer("argmin", KT_OPTS(NEAP_INT(-2)), 1, &x, &out, &err), NEAP_OK);
+  assert_int_equal(kt_infer("argmin", KT_OPTS(kt_list(1, -2)), 1, &x, &out, &err), NEAP_OK);
   assert_int_equal(out.shape.ndim, 1);
   assert_int_equal(out.shape.dim[0], 0);
   kt_free(&x);
