@@ -119,7 +119,7 @@ static int64_t whole(parser *p, const neap_opt_spec *o, int index) {
 static int64_t dims_of(const parser *p) {
   const neap_lua_call *c = p->call;
   int64_t n = c->n_in && c->in[0].t ? c->in[0].t->t.shape.ndim : 0;
-  if (c->op == &neap__op_stack || c->op == &neap__op_unsqueeze) return n + 1;
+  if (c->op == &neap__op_stack || c->op == &neap__op_unsqueeze || c->op == &neap__op_diag_embed) return n + 1;
   return n > 0 ? n : 1;
 }
 

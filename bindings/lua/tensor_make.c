@@ -219,6 +219,48 @@ static int full(lua_State *L) {
   return push_full(L, s, &d, 2, "full");
 }
 
+/* full_like(x, value[, {dtype=}]) */
+static int full_like(lua_State *L) {
+  neap_lua_tensor *t = neap__tensor_check(L, 1, "full_like");
+  neap_desc d = neap__tensor_desc(&t->t);
+  neap__arg_options(L, 3, "full_like", "dtype");
+  d.dtype = neap__option_dtype(L, 3, "full_like", d.dtype);
+  return push_full(L, t->base.lua, &d, 2, "full_like");
+}
+
+/* linspace(start, stop, steps[, {dtype=}]): steps numbers from start to stop, both included; logspace: base to these
+ * powers. Counted from the nearer end, so that both ends are exact. */
+static int spaced(lua_State *L, const char *function, bool powers) {
+  neap_lua *s = neap__lua_get(L);
+  neap_error err;
+  const double start = neap__arg_number(L, 1, function, "start", -1e300, 1e300);
+  const double stop = neap__arg_number(L, 2, function, "stop", -1e300, 1e300);
+  const double steps = neap__arg_number(L, 3, function, "steps", 0, 0x1p40);
+  if (steps != floor(steps)) neap__lua_fail(L, NEAP_RANGE, function, "steps is %g, expected a whole number", steps);
+  neap__arg_options(L, 4, function, powers ? "dtype|base" : "dtype");
+  double base = 10;
+  if (powers && lua_istable(L, 4) && lua_getfield(L, 4, "base") != LUA_TNIL)
+    base = neap__arg_number(L, lua_gettop(L), function, "base", 0, 1e300);
+  neap_desc d = {neap__option_dtype(L, 4, function, NEAP_F32), {.ndim = 1, .dim = {(int64_t)steps}}};
+  neap_lua_tensor *t = neap__push_made(L, s, &d, function);
+  neap_stage w;
+  neap__stage_begin(&w, s->ctx, neap__tensor_data(&t->t), 0);
+  const int64_t n = d.shape.dim[0];
+  const double step = n > 1 ? (stop - start) / (double)(n - 1) : 0;
+  for (int64_t i = 0; i < n; i++) {
+    char element[8];
+    const double x = i < n / 2 || n == 1 ? start + (double)i * step : stop - (double)(n - 1 - i) * step;
+    neap_status st = neap__encode_double(powers ? pow(base, x) : x, d.dtype, element, &err);
+    if (st != NEAP_OK) neap__lua_fail(L, st, function, "%s", err.message);
+    neap__ok(L, neap__stage_put(&w, element, neap__dtype_size(d.dtype), &err), &err);
+  }
+  neap__ok(L, neap__stage_flush(&w, &err), &err);
+  return 1;
+}
+
+static int linspace(lua_State *L) { return spaced(L, "linspace", false); }
+static int logspace(lua_State *L) { return spaced(L, "logspace", true); }
+
 /* arange(stop), arange(start, stop[, step]): start, start + step, ... before stop, as Lua's values are 0-based
  * data: arange(3) is 0, 1, 2. All integers give int64, else fp32. */
 static int arange(lua_State *L) {
@@ -290,6 +332,7 @@ static int from_bytes(lua_State *L) {
 void neap__open_make(lua_State *L) {
   static const luaL_Reg functions[] = {{"tensor", make_tensor}, {"zeros", zeros},           {"ones", ones},
                                        {"full", full},          {"zeros_like", zeros_like}, {"ones_like", ones_like},
-                                       {"arange", arange},      {"from_bytes", from_bytes}, {NULL, NULL}};
+                                       {"arange", arange},      {"full_like", full_like},   {"linspace", linspace},
+                                       {"logspace", logspace},  {"from_bytes", from_bytes}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -132,3 +132,48 @@ const neap_op neap__op_conv_transpose2d = {
     .topic = NEAP_TOPIC_CONVOLUTION,
     .args = "x [N, C, H, W], weight [C, out / groups, kh, kw], bias? [out] -> [N, out, H', W']",
 };
+
+/* x: (N, C, L), w: (C, O / groups, k) -> (N, O, L'): as images of height 1. */
+static neap_id conv_transpose1d(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in,
+                                const neap_opt *opt) {
+  const neap_shape x = neap__desc_at(g, in[0]).shape, w = neap__desc_at(g, in[1]).shape;
+  const neap_opt flat[NEAP_MAX_OPTS] = {pair(1, opt[T_STRIDE].v.i), pair(0, opt[T_PADDING].v.i),
+                                        pair(0, opt[T_OUTPUT_PADDING].v.i), pair(1, opt[T_DILATION].v.i),
+                                        opt[T_GROUPS]};
+  char xt[96], wt[96];
+  if (x.ndim != 3 || w.ndim != 3)
+    return neap__graph_fail(g, op, NEAP_SHAPE,
+                            "input %s and weight %s, expected (samples, in, length) and [in, out / groups, length]",
+                            neap__shape_text(&x, xt, sizeof xt), neap__shape_text(&w, wt, sizeof wt));
+  const neap_id rows[] = {neap__insert_dim(g, in[0], 2), neap__insert_dim(g, in[1], 2), n_in > 2 ? in[2] : NEAP_NONE};
+  const neap_id y = neap__build(g, &neap__op_conv_transpose2d, rows, n_in, flat);
+  if (y == NEAP_NONE) return y;
+  const neap_shape s = neap__desc_at(g, y).shape;
+  return neap__reshape_to(g, y, &(neap_shape){3, {s.dim[0], s.dim[1], s.dim[3]}});
+}
+
+static const char *const transpose1d_samples[] = {"f32[2,4,5] f32[4,3,3] f32[3]; stride=2; padding=1",
+                                                  "f32[1,2,4] f32[2,3,3]; stride=2; output_padding=1",
+                                                  "f32[2,4,3] f32[4,2,3] f32[4]; groups=2",
+                                                  "f32[1,2,4] f32[2,2,2]; dilation=2; padding=1",
+                                                  "f64[1,2,2] f64[2,1,2] f64[1]",
+                                                  "f32[0,2,3] f32[2,3,2]",
+                                                  NULL};
+
+const neap_op neap__op_conv_transpose1d = {
+    .name = "conv_transpose1d",
+    .min_in = 2,
+    .max_in = 3,
+    .n_out = 1,
+    .precision = NEAP_PREC_CAST,
+    .opts = {{"stride", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},
+             {"padding", NEAP_OPT_INT, .def = 0, .has_default = true, .min = 0, .max = INT32_MAX},
+             {"output_padding", NEAP_OPT_INT, .def = 0, .has_default = true, .min = 0, .max = INT32_MAX},
+             {"dilation", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},
+             {"groups", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX}},
+    .expand = conv_transpose1d,
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "input [N, C, L], weight [C, O / groups, k], bias? [O] -> [N, O, L']",
+    .samples = transpose1d_samples,
+    .doc = "Transposed convolution of sequences with a kernel [in, out / groups, length], as torch's conv_transpose1d.",
+};

@@ -74,6 +74,24 @@ const neap_op neap__op_expand = {
     .args = "x [...] -> [shape]",
 };
 
+static neap_id broadcast_to(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  (void)op;
+  return neap__build(g, &neap__op_expand, in, n_in, opt);
+}
+
+const neap_op neap__op_broadcast_to = {
+    .name = "broadcast_to",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "shape", .type = NEAP_OPT_INTS, .required = true}},
+    .expand = broadcast_to,
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "input [...] -> [...]",
+    .samples = samples,
+    .doc = "Repeats dimensions of size 1, and new ones in front, to the shape given: expand by another name.",
+};
+
 const neap_op neap__op_expand_as = {
     .name = "expand_as",
     .min_in = 2,

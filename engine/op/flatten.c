@@ -46,3 +46,51 @@ const neap_op neap__op_flatten = {
     .topic = NEAP_TOPIC_SHAPE,
     .args = "x [...] -> [..., flat, ...]",
 };
+
+static neap_id unflatten(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  const neap_shape from = neap__desc_at(g, in[0]).shape;
+  neap_shape to = {.ndim = 0};
+  int32_t dim = 0;
+  int64_t known = 1, *open = NULL;
+  char text[96];
+  (void)n_in;
+  if (from.ndim == 0) return neap__graph_fail(g, op, NEAP_SHAPE, "a scalar has no dimension to split");
+  if (!neap__dim_at(g, op, opt[0].v.i, from.ndim, &dim)) return NEAP_NONE;
+  if (from.ndim - 1 + opt[1].n > NEAP_MAX_DIMS)
+    return neap__graph_fail(g, op, NEAP_SHAPE, "`sizes` makes %d dimensions, expected at most %d",
+                            from.ndim - 1 + opt[1].n, NEAP_MAX_DIMS);
+  for (int32_t d = 0; d < from.ndim; d++) {
+    if (d != dim) to.dim[to.ndim++] = from.dim[d];
+    for (int32_t i = 0; i < opt[1].n && d == dim; i++) {
+      int64_t *size = &to.dim[to.ndim++];
+      *size = opt[1].v.list[i];
+      if (*size == -1 && !open)
+        open = size;
+      else if (*size < 0 || __builtin_mul_overflow(known, *size, &known))
+        return neap__graph_fail(g, op, NEAP_RANGE, "`sizes` has %lld, expected sizes of at least 0, and one -1 at most",
+                                (long long)*size);
+    }
+  }
+  if (open) *open = known > 0 ? from.dim[dim] / known : 0;
+  if ((open ? known * *open : known) != from.dim[dim])
+    return neap__graph_fail(g, op, NEAP_SHAPE, "`sizes` do not make up dimension %d of %s", dim + 1,
+                            neap__shape_text(&from, text, sizeof text));
+  return neap__reshape_to(g, in[0], &to);
+}
+
+static const char *const un_samples[] = {"f32[2,12]; dim=2; sizes=3,4", "f32[6,2]; dim=1; sizes=2,-1",
+                                         "i64[2,4]; dim=-1; sizes=2,2,1", "f32[0,4]; dim=2; sizes=2,2", NULL};
+
+const neap_op neap__op_unflatten = {
+    .name = "unflatten",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true},
+             {.name = "sizes", .type = NEAP_OPT_INTS, .required = true}},
+    .expand = unflatten,
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "input [...] -> [...]",
+    .samples = un_samples,
+    .doc = "Dimension `dim` split into dimensions of `sizes`, of which one may be -1.",
+};

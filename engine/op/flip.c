@@ -66,3 +66,42 @@ const neap_op neap__op_flip = {
     .topic = NEAP_TOPIC_JOIN,
     .args = "x [...] -> [...]",
 };
+
+static neap_id rot90(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  const int32_t ndim = neap__desc_at(g, in[0]).shape.ndim;
+  const int64_t turns = (opt[0].v.i % 4 + 4) % 4;
+  int32_t plane[2] = {0, 1};
+  int64_t dims[NEAP_MAX_DIMS];
+  (void)n_in;
+  if (opt[1].set && opt[1].n != 2)
+    return neap__graph_fail(g, op, NEAP_INVALID, "`dims` has %d entries, expected the 2 of a plane", (int)opt[1].n);
+  if (ndim < 2) return neap__graph_fail(g, op, NEAP_SHAPE, "the input has no plane: %d dimensions, expected 2", ndim);
+  for (int i = 0; i < 2 && opt[1].set; i++)
+    if (!neap__dim_at(g, op, opt[1].v.list[i], ndim, &plane[i])) return NEAP_NONE;
+  if (plane[0] == plane[1])
+    return neap__graph_fail(g, op, NEAP_INVALID, "`dims` names dimension %d twice", plane[0] + 1);
+  for (int32_t d = 0; d < ndim; d++) dims[d] = d == plane[0] ? plane[1] : d == plane[1] ? plane[0] : d;
+  neap_id x = in[0];
+  if (turns == 1 || turns == 2)
+    x = neap__build(g, &neap__op_reverse, &x, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(plane[1])});
+  if (turns == 2 || turns == 3)
+    x = neap__build(g, &neap__op_reverse, &x, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(plane[0])});
+  return turns % 2 && x != NEAP_NONE ? neap__permute_by(g, x, dims, ndim) : x;
+}
+
+static const char *const rot_samples[] = {"f32[2,3]",      "f32[2,3]; k=2",           "f32[2,3,4]; k=-1; dims=2,3",
+                                          "i64[2,3]; k=4", "f32[0,3]; k=3; dims=2,1", NULL};
+
+const neap_op neap__op_rot90 = {
+    .name = "rot90",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "k", .type = NEAP_OPT_INT, .def = 1, .has_default = true},
+             {.name = "dims", .type = NEAP_OPT_DIMS}},
+    .expand = rot90,
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "input [...] -> [...]",
+    .samples = rot_samples,
+    .doc = "Turned `k` times by 90 degrees in the plane of `dims` (the first two), from the first towards the second.",
+};

@@ -64,7 +64,7 @@ static neap_status infer_add(neap_infer *x) {
 
 static neap_id add_entries(neap_graph *g, neap_id d, neap_id index, int64_t dim, int64_t size, const neap_opt *skip) {
   neap_opt o[NEAP_MAX_OPTS] = {NEAP_INT(dim), NEAP_INT(size), *skip};
-  return neap__build(g, &neap__op_index_add, (neap_id[]){d, index}, 2, o);
+  return neap__build(g, &neap__op_index_sum, (neap_id[]){d, index}, 2, o);
 }
 
 static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
@@ -201,8 +201,8 @@ const neap_op neap__op_embedding = {
     .args = "index [...] int64, weight [rows, width] -> [..., width]",
 };
 
-const neap_op neap__op_index_add = {
-    .name = "index_add",
+const neap_op neap__op_index_sum = {
+    .name = "index_sum",
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,

@@ -90,3 +90,101 @@ const neap_op neap__op_transpose = {
     .topic = NEAP_TOPIC_SHAPE,
     .args = "x [...] -> [...]",
 };
+
+/* --- other ways to say it --- */
+
+const neap_op neap__op_swapdims = {
+    .name = "swapdims",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "dim0", .type = NEAP_OPT_DIM, .required = true},
+             {.name = "dim1", .type = NEAP_OPT_DIM, .required = true}},
+    .expand = swap,
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "input [...] -> [...]",
+    .samples = transpose_samples,
+    .doc = "Two dimensions exchanged: transpose by another name.",
+};
+
+static neap_id matrix_transpose(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in,
+                                const neap_opt *opt) {
+  const neap_shape shape = neap__desc_at(g, in[0]).shape;
+  char text[96];
+  (void)n_in, (void)opt;
+  if (shape.ndim < 2) return in[0];
+  if (shape.ndim == 2) return neap__permute_by(g, in[0], (const int64_t[]){1, 0}, 2);
+  return neap__graph_fail(g, op, NEAP_SHAPE, "shape %s, expected at most 2 dimensions (transpose takes more)",
+                          neap__shape_text(&shape, text, sizeof text));
+}
+
+static const char *const t_samples[] = {"f32[2,3]", "f32[4]", "f32[]", "i64[0,3]", NULL};
+
+const neap_op neap__op_t = {
+    .name = "t",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .expand = matrix_transpose,
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "input [m, n] -> [n, m]",
+    .samples = t_samples,
+    .doc = "A matrix transposed; what has fewer dimensions stays.",
+};
+
+/* The dims of the result that are not in `to` take those of the input that are not in `from`, in order. */
+static void fill_order(const neap_opt *from, const neap_opt *to, int32_t ndim, int64_t *order) {
+  int64_t next = 0;
+  for (int32_t i = 0; i < from->n; i++) order[to->v.list[i]] = from->v.list[i];
+  for (int32_t d = 0; d < ndim; d++) {
+    if (neap__opt_has_dim(to, d)) continue;
+    while (neap__opt_has_dim(from, (int32_t)next)) next++;
+    order[d] = next++;
+  }
+}
+
+static bool resolve_list(neap_graph *g, const neap_op *op, const char *name, neap_opt *dims, int32_t ndim) {
+  for (int32_t i = 0; i < dims->n; i++) {
+    int32_t dim = 0;
+    if (!neap__dim_at(g, op, dims->v.list[i], ndim, &dim)) return false;
+    dims->v.list[i] = dim;
+    for (int32_t k = 0; k < i; k++) {
+      if (dims->v.list[k] != dim) continue;
+      neap__graph_fail(g, op, NEAP_INVALID, "`%s` names dimension %d twice", name, (int)dim + 1);
+      return false;
+    }
+  }
+  return true;
+}
+
+static neap_id movedim(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  const int32_t ndim = neap__desc_at(g, in[0]).shape.ndim;
+  neap_opt from = opt[0], to = opt[1];
+  int64_t order[NEAP_MAX_DIMS] = {0};
+  (void)n_in;
+  if (from.n != to.n)
+    return neap__graph_fail(g, op, NEAP_INVALID, "`source` has %d dims and `destination` %d, expected as many",
+                            (int)from.n, (int)to.n);
+  if (!resolve_list(g, op, "source", &from, ndim) || !resolve_list(g, op, "destination", &to, ndim)) return NEAP_NONE;
+  if (ndim == 0) return in[0];
+  fill_order(&from, &to, ndim, order);
+  return neap__permute_by(g, in[0], order, ndim);
+}
+
+static const char *const move_samples[] = {
+    "f32[2,3,4]; source=1; destination=-1", "f32[2,3,4,5]; source=1,2; destination=-1,1",
+    "f32[0,3]; source=2; destination=1", "i64[2,3]; source=1; destination=1", NULL};
+
+const neap_op neap__op_movedim = {
+    .name = "movedim",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .opts = {{.name = "source", .type = NEAP_OPT_DIMS, .required = true},
+             {.name = "destination", .type = NEAP_OPT_DIMS, .required = true}},
+    .expand = movedim,
+    .topic = NEAP_TOPIC_SHAPE,
+    .args = "input [...] -> [...]",
+    .samples = move_samples,
+    .doc = "Dimensions `source` moved to the places `destination`; the others keep their order.",
+};

@@ -85,36 +85,3 @@ const neap_op neap__op_drop = {
     .samples = drop_samples,
     .doc = "0 with probability p, else x / (1 - p).",
 };
-
-static neap_id dropout(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
-  (void)op;
-  if (!opt[1].v.i) return in[0];
-  return neap__build(g, &neap__op_drop, in, n_in, opt);
-}
-
-const neap_op neap__op_dropout = {
-    .name = "dropout",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
-    .opts = {{.name = "p",
-              .type = NEAP_OPT_FLOAT,
-              .def = 0.5,
-              .has_default = true,
-              .min = 0,
-              .max = 1,
-              .doc = "Probability of a 0."},
-             {.name = "training",
-              .type = NEAP_OPT_BOOL,
-              .def = 1,
-              .has_default = true,
-              .doc = "Whether anything is dropped."}},
-    .expand = dropout,
-    .samples = drop_samples,
-    .doc = "While `training` 0 with probability `p`, else x / (1 - p) (Srivastava et al. 2014); the gradient passes "
-           "where x did. Otherwise x.",
-    .example = "local x = neap.dropout(neap.ones(1000), {p = 0.5})\n"
-               "print(x:eq(0):logical_or(x:eq(2)):sum():item())  --> 1000",
-    .topic = NEAP_TOPIC_RANDOM,
-    .args = "x [...] -> [...]",
-};

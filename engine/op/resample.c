@@ -242,3 +242,98 @@ const neap_op neap__op_upsample_bilinear2d = {
     .topic = NEAP_TOPIC_CONVOLUTION,
     .args = "x [N, C, H, W] -> [N, C, H', W']",
 };
+
+/* --- any of them, by mode --- */
+
+enum { I_SIZE, I_FACTOR, I_MODE, I_CORNERS };
+enum { NEAREST, LINEAR, BILINEAR, AREA };
+
+/* (N, C, L) as images of height 1, and their sizes. */
+static neap_id resample_rows(neap_graph *g, neap_id x, int64_t mode, const neap_opt *opt) {
+  const neap_id rows = neap__insert_dim(g, x, 2);
+  const int64_t from = neap__desc_at(g, rows).shape.dim[3];
+  neap_opt o[NEAP_MAX_OPTS] = {NEAP_INT(mode), opt[I_SIZE], NEAP_UNSET, opt[I_CORNERS]};
+  if (opt[I_FACTOR].set) {
+    const double length = floor((double)from * opt[I_FACTOR].v.f);
+    if (!(length >= 1 && length <= INT32_MAX))
+      return neap__graph_fail(g, &neap__op_interpolate, NEAP_RANGE, "`scale_factor` is %g, which makes %g of %lld",
+                              opt[I_FACTOR].v.f, length, (long long)from);
+    o[SIZE] = (neap_opt){.set = 1, .n = 2, .v.list = {1, (int64_t)length}};
+    if (mode != 0) o[SCALE_W] = NEAP_FLOAT(1 / opt[I_FACTOR].v.f);
+  }
+  o[SIZE].v.list[0] = 1;
+  const neap_id y = neap__build(g, &neap__op_resample2d, &rows, 1, o);
+  if (y == NEAP_NONE) return y;
+  const neap_shape s = neap__desc_at(g, y).shape;
+  return neap__reshape_to(g, y, &(neap_shape){3, {s.dim[0], s.dim[1], s.dim[3]}});
+}
+
+static neap_id area(neap_graph *g, const neap_op *op, const neap_id *in, const neap_opt *opt) {
+  const neap_shape x = neap__desc_at(g, in[0]).shape;
+  neap_opt size = opt[I_SIZE];
+  for (int i = 0; i < 2 && opt[I_FACTOR].set; i++) {
+    const double length = floor((double)x.dim[2 + i] * opt[I_FACTOR].v.f);
+    if (!(length >= 1 && length <= INT32_MAX))
+      return neap__graph_fail(g, op, NEAP_RANGE, "`scale_factor` is %g, which makes %g of dimension %d",
+                              opt[I_FACTOR].v.f, length, 3 + i);
+    size = (neap_opt){.set = 1, .n = 2, .v.list = {i ? size.v.list[0] : (int64_t)length, (int64_t)length}};
+  }
+  return neap__build(g, &neap__op_adaptive_avg_pool2d, in, 1, (neap_opt[NEAP_MAX_OPTS]){size});
+}
+
+static neap_id interpolate(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
+  static const int64_t resample_mode[] = {1, 2, 2, 0};
+  const neap_shape x = neap__desc_at(g, in[0]).shape;
+  const int64_t mode = opt[I_MODE].v.i;
+  char text[96];
+  (void)n_in;
+  if ((mode == LINEAR && x.ndim != 3) || (mode == BILINEAR && x.ndim != 4) || x.ndim < 3 || x.ndim > 4)
+    return neap__graph_fail(
+        g, op, NEAP_SHAPE,
+        "input %s, expected (samples, channels, length) for `mode` linear, (samples, channels, height, "
+        "width) for bilinear, one of them for others",
+        neap__shape_text(&x, text, sizeof text));
+  if (opt[I_CORNERS].set && opt[I_CORNERS].v.i && (mode == NEAREST || mode == AREA))
+    return neap__graph_fail(g, op, NEAP_INVALID, "`align_corners` is for the modes linear and bilinear");
+  if (opt[I_SIZE].set == opt[I_FACTOR].set)
+    return neap__graph_fail(g, op, NEAP_INVALID, "%s `size` and `scale_factor`, expected one of the two",
+                            opt[I_SIZE].set ? "both" : "neither of");
+  if (x.ndim == 3 && opt[I_SIZE].set && opt[I_SIZE].v.list[0] != opt[I_SIZE].v.list[1])
+    return neap__graph_fail(g, op, NEAP_INVALID, "`size` has two entries, expected one length");
+  if (x.ndim == 3) return resample_rows(g, in[0], resample_mode[mode], opt);
+  if (mode == AREA) return area(g, op, in, opt);
+  return upsample(g, op, in, resample_mode[mode], &opt[I_SIZE], &opt[I_FACTOR], &opt[I_CORNERS]);
+}
+
+static const char *const interpolate_samples[] = {"f32[1,2,3,4]; scale_factor=2",
+                                                  "f32[2,1,3,4]; size=5,9; mode=bilinear; align_corners=true",
+                                                  "f32[1,2,5,5]; scale_factor=0.6; mode=bilinear",
+                                                  "f32[1,2,7,5]; size=3,2; mode=area",
+                                                  "f32[2,3,5]; size=8; mode=linear",
+                                                  "f32[2,3,7]; scale_factor=1.5",
+                                                  "f32[1,2,7]; size=3; mode=area",
+                                                  "f64[1,1,4]; scale_factor=0.7; mode=linear",
+                                                  "f32[0,2,3,3]; scale_factor=2",
+                                                  NULL};
+
+const neap_op neap__op_interpolate = {
+    .name = "interpolate",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .precision = NEAP_PREC_FOLLOW,
+    .opts = {UPSAMPLE_OPTIONS,
+             {.name = "mode",
+              .type = NEAP_OPT_CHOICE,
+              .def = NEAREST,
+              .has_default = true,
+              .choices = "nearest|linear|bilinear|area"},
+             {.name = "align_corners", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+    .expand = interpolate,
+    .topic = NEAP_TOPIC_CONVOLUTION,
+    .args = "input [N, C, ...] -> [N, C, ...]",
+    .samples = interpolate_samples,
+    .doc =
+        "Sequences (samples, channels, length) or images of another `size`, or `scale_factor` times as large, by the "
+        "nearest place, linear interpolation or means over areas, as torch's interpolate.",
+};

@@ -1,4 +1,4 @@
-/* Single elements by indices along a dimension, and adding them back. Both walk the indices in lines: a line is
+/* Single elements by indices along a dimension, adding them back, and which index is a place's last. All walk the indices in lines: a line is
  * all places along the dimension at one place of the others, and lines side by side are walked together. */
 #include <string.h>
 
@@ -19,6 +19,7 @@ struct kernel {
   int64_t columns, tiles;                       /* lines side by side */
   int64_t units, per;
   bool sums; /* over samples: goes on from what the output holds */
+  int empty; /* the byte of places that nothing was written to */
   int64_t zeros, zeros_per;
 };
 
@@ -54,11 +55,21 @@ LINES(add_f64, double, ADD)
 LINES(add_i64, uint64_t, ADD)
 LINES(add_i32, uint32_t, ADD)
 
+/* Where the last index that names a place lies along its line. */
+static void last_line(const kernel *k, const neap_launch *l, int64_t at, int64_t table, int64_t n) {
+  int64_t *out = l->out[0];
+  for (int64_t j = 0; j < k->count; j++, at += k->index_step)
+    for (int64_t c = 0; c < n; c++) {
+      const int64_t i = index_at(k, l, at + c);
+      if (i >= 0) out[table + c + i * k->table_step] = j;
+    }
+}
+
 static void run_zero(const kernel *k, const neap_launch *l, uint32_t task) {
   if (k->sums && !(l->flags & NEAP_LAUNCH_FIRST)) return;
   size_t all = neap__desc_bytes(&k->head.out[0].desc), first = (size_t)(task * k->zeros_per) * ZERO_UNIT;
   size_t n = (size_t)k->zeros_per * ZERO_UNIT;
-  memset((char *)l->out[0] + first, 0, n < all - first ? n : all - first);
+  memset((char *)l->out[0] + first, k->empty, n < all - first ? n : all - first);
 }
 
 static void run(const neap_cpu_kernel *base, const neap_launch *l, uint32_t phase, uint32_t task, uint32_t thread) {
@@ -126,12 +137,14 @@ static neap_status prepare_gather(neap_cpu *cpu, const neap_sig *s, neap_cpu_ker
   return prepare(cpu, s, &s->in[0].desc, lines, 0, out, err);
 }
 
-static neap_status prepare_scatter(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
-  static const lines_fn by_dtype[] = {add_f32, add_f64, add_i64, add_i32};
+/* The output begins as `empty` bytes, then the lines are written to it. */
+static neap_status prepare_onto(neap_cpu *cpu, const neap_sig *s, lines_fn lines, int empty, neap_cpu_kernel **out,
+                                neap_error *err) {
   const neap_desc *d = &s->out[0].desc;
-  neap_status status = prepare(cpu, s, d, d->dtype <= NEAP_I32 ? by_dtype[d->dtype] : NULL, 1, out, err);
+  neap_status status = prepare(cpu, s, d, lines, 1, out, err);
   if (status != NEAP_OK) return status;
   kernel *k = (kernel *)*out;
+  k->empty = empty;
   k->sums = s->out[0].batch.kind == NEAP_B_SUM;
   k->zeros = (int64_t)((neap__desc_bytes(d) + ZERO_UNIT - 1) / ZERO_UNIT);
   k->head.tasks[0] = neap__cpu_split(k->zeros, ZERO_UNIT * 5e-11, &k->zeros_per);
@@ -139,5 +152,17 @@ static neap_status prepare_scatter(neap_cpu *cpu, const neap_sig *s, neap_cpu_ke
   return NEAP_OK;
 }
 
+static neap_status prepare_scatter(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
+  static const lines_fn by_dtype[] = {add_f32, add_f64, add_i64, add_i32};
+  const neap_dtype t = s->out[0].desc.dtype;
+  return prepare_onto(cpu, s, t <= NEAP_I32 ? by_dtype[t] : NULL, 0, out, err);
+}
+
+/* All bits set is -1. */
+static neap_status prepare_last(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel **out, neap_error *err) {
+  return prepare_onto(cpu, s, last_line, 0xFF, out, err);
+}
+
 NEAP_CPU_KERNEL(gather) = {.prepare = prepare_gather};
 NEAP_CPU_KERNEL(scatter_sum) = {.prepare = prepare_scatter};
+NEAP_CPU_KERNEL(scatter_last) = {.prepare = prepare_last};

@@ -151,4 +151,4 @@ static neap_status prepare_add(neap_cpu *cpu, const neap_sig *s, neap_cpu_kernel
 
 NEAP_CPU_KERNEL(index_select) = {.prepare = prepare_select};
 NEAP_CPU_KERNEL(embedding) = {.prepare = prepare_embedding};
-NEAP_CPU_KERNEL(index_add) = {.prepare = prepare_add};
+NEAP_CPU_KERNEL(index_sum) = {.prepare = prepare_add};

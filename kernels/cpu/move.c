@@ -237,6 +237,6 @@ NEAP_CPU_KERNEL(expand) = {.prepare = prepare_expand};
 NEAP_CPU_KERNEL(expand_as) = {.prepare = prepare_expand};
 NEAP_CPU_KERNEL(narrow) = {.prepare = prepare_narrow};
 NEAP_CPU_KERNEL(place) = {.prepare = prepare_place};
-NEAP_CPU_KERNEL(pad) = {.prepare = prepare_pad};
+NEAP_CPU_KERNEL(pad_value) = {.prepare = prepare_pad};
 NEAP_CPU_KERNEL(concat) = {.prepare = prepare_concat};
 NEAP_CPU_KERNEL(full) = {.prepare = prepare_full};

@@ -32,9 +32,10 @@ function neap.manual_seed(seed) require("neap.nn.fill").manual_seed(seed) end
 neap.compile, neap.value_and_grad = program.compile, program.value_and_grad
 neap.memory_summary = report.memory_summary
 neap.save, neap.load = store.save, store.load
-neap.split, neap.chunk = shape.split, shape.chunk
-core.method("split", shape.split)
-core.method("chunk", shape.chunk)
+for name, fn in pairs(shape) do
+  neap[name] = fn
+  if name ~= "meshgrid" then core.method(name, fn) end
+end
 neap.equal, neap.allclose = compare.equal, compare.allclose
 core.method("equal", compare.equal)
 core.method("allclose", compare.allclose)

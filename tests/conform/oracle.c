@@ -14,7 +14,7 @@ cf_oracle cf_oracle_of(const neap_op *op) {
       cf_oracles_reduce,    cf_oracles_line,      cf_oracles_product,    cf_oracles_attention, cf_oracles_shape,
       cf_oracles_repeat,    cf_oracles_index,     cf_oracles_loss,       cf_oracles_normalize, cf_oracles_activation,
       cf_oracles_optimizer, cf_oracles_recurrent, cf_oracles_likelihood, cf_oracles_broadcast, cf_oracles_distance,
-      cf_oracles_order,     cf_oracles_margin};
+      cf_oracles_order,     cf_oracles_margin,    cf_oracles_arrange,    cf_oracles_scatter,   cf_oracles_window};
   cf_oracle fn = op->row ? cf_oracle_elementwise : NULL;
   for (size_t i = 0; i < sizeof tables / sizeof tables[0] && !fn; i++) fn = look_in(tables[i], op->name);
   return fn;

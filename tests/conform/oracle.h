@@ -36,7 +36,8 @@ typedef struct cf_oracle_row {
 extern const cf_oracle_row cf_oracles_reduce[], cf_oracles_line[], cf_oracles_product[], cf_oracles_attention[],
     cf_oracles_shape[], cf_oracles_repeat[], cf_oracles_index[], cf_oracles_loss[], cf_oracles_normalize[],
     cf_oracles_activation[], cf_oracles_optimizer[], cf_oracles_recurrent[], cf_oracles_likelihood[],
-    cf_oracles_broadcast[], cf_oracles_distance[], cf_oracles_order[], cf_oracles_margin[];
+    cf_oracles_broadcast[], cf_oracles_distance[], cf_oracles_order[], cf_oracles_margin[], cf_oracles_arrange[],
+    cf_oracles_scatter[], cf_oracles_window[];
 void cf_oracle_elementwise(const cf_case *c, const kt_value *in, kt_value *out); /* rows of elementwise.def */
 
 #endif

@@ -164,25 +164,6 @@ static void stack(const cf_case *c, const kt_value *in, kt_value *out) {
   cat(&as_cat, rows, out);
 }
 
-static void pad(const cf_case *c, const kt_value *in, kt_value *out) {
-  const neap_shape *from = &in[0].desc.shape;
-  neap_shape s = *from;
-  int64_t before[NEAP_MAX_DIMS] = {0};
-  for (int32_t k = 0; 2 * k + 1 < c->opt[0].n; k++) {
-    const int32_t d = s.ndim - 1 - k;
-    before[d] = c->opt[0].v.list[2 * k];
-    s.dim[d] += before[d] + c->opt[0].v.list[2 * k + 1];
-  }
-  out[0] = cf_made(&s);
-  for (int64_t i = 0; i < kt_count(&out[0]); i++) kt_set(&out[0], i, c->opt[1].v.f);
-  for (int64_t i = 0; i < kt_count(&in[0]); i++) {
-    cf_place p;
-    cf_locate(from, i, &p);
-    for (int32_t d = 0; d < s.ndim; d++) p.at[d] += before[d];
-    kt_set(&out[0], cf_index(&s, &p), kt_get(&in[0], i));
-  }
-}
-
 static double converted(double x, neap_dtype t) {
   if (neap__dtype_is_float(t)) return x;
   if (t == NEAP_BOOL) return x != 0;
@@ -207,9 +188,9 @@ static void to(const cf_case *c, const kt_value *in, kt_value *out) {
     kt_set(&out[0], i, converted(kt_get(&in[0], i), (neap_dtype)c->opt[0].v.i));
 }
 
-const cf_oracle_row cf_oracles_shape[] = {
-    {"copy", same},       {"stop", same},           {"reshape", reshape}, {"flatten", flatten},
-    {"permute", permute}, {"transpose", transpose}, {"expand", expand},   {"expand_as", expand_as},
-    {"narrow", narrow},   {"select", select},       {"place", place},     {"concat", cat},
-    {"cat", cat},         {"stack", stack},         {"pad", pad},         {"full", full},
-    {"to", to},           {"variable", same},       {NULL, NULL}};
+const cf_oracle_row cf_oracles_shape[] = {{"copy", same},       {"stop", same},           {"reshape", reshape},
+                                          {"flatten", flatten}, {"permute", permute},     {"transpose", transpose},
+                                          {"expand", expand},   {"expand_as", expand_as}, {"narrow", narrow},
+                                          {"select", select},   {"place", place},         {"concat", cat},
+                                          {"cat", cat},         {"stack", stack},         {"full", full},
+                                          {"to", to},           {"variable", same},       {NULL, NULL}};

@@ -86,12 +86,12 @@ static void check_index_add(const indexed *c, int64_t skip) {
   kt_call s;
   begin(c, &x, &index);
   neap_opt o = skip < 0 ? NEAP_UNSET : NEAP_INT(skip);
-  kt_call_op(&s, "index_add", KT_OPTS(NEAP_INT(c->dim), NEAP_INT(c->limit), o), 2, (kt_value[]){x, index});
+  kt_call_op(&s, "index_sum", KT_OPTS(NEAP_INT(c->dim), NEAP_INT(c->limit), o), 2, (kt_value[]){x, index});
   wanted = s.out[0];
   wanted.data = calloc(1, neap__desc_bytes(&wanted.desc) + 1);
   assert_non_null(wanted.data);
   add_in_order(&x, &index, c->dim, skip, &wanted);
-  for (int64_t i = 0; i < kt_count(&wanted); i++) expect(&s.out[0], i, kt_get(&wanted, i), c, "index_add");
+  for (int64_t i = 0; i < kt_count(&wanted); i++) expect(&s.out[0], i, kt_get(&wanted, i), c, "index_sum");
   kt_assert_any_order(&s);
   kt_end(&s);
   kt_free(&x);
@@ -128,8 +128,8 @@ static void sums_go_on_over_launches(void **state) {
   (void)state;
   kt_fill(&x, 3, 1);
   kt_fill(&index, 5, 2);
-  kt_call_op(&whole, "index_add", options, 2, (kt_value[]){x, index});
-  kt_begin(&parts, "index_add", options, 2, (kt_value[]){x, index});
+  kt_call_op(&whole, "index_sum", options, 2, (kt_value[]){x, index});
+  kt_begin(&parts, "index_sum", options, 2, (kt_value[]){x, index});
   for (int64_t at = 0, n; at < 64; at += n) {
     n = at % 3 + 7 < 64 - at ? at % 3 + 7 : 64 - at;
     parts.in[0] = rows_of(&x, at, n);
@@ -247,7 +247,7 @@ static void indices_out_of_range_are_told(void **state) {
     kt_set(&places, 5, (double)bad);
     fault_of("index_select", KT_OPTS(NEAP_INT(0)), 2, (kt_value[]){x, list}, 2, bad, 3);
     fault_of("embedding", NULL, 2, (kt_value[]){list, x}, 2, bad, 3);
-    fault_of("index_add", KT_OPTS(NEAP_INT(0), NEAP_INT(3)), 2, (kt_value[]){x, list}, 2, bad, 3);
+    fault_of("index_sum", KT_OPTS(NEAP_INT(0), NEAP_INT(3)), 2, (kt_value[]){x, list}, 2, bad, 3);
     fault_of("gather", KT_OPTS(NEAP_INT(0)), 2, (kt_value[]){x, places}, 5, bad, 3);
     fault_of("scatter_sum", KT_OPTS(NEAP_INT(0)), 3, (kt_value[]){x, places, x}, 5, bad, 3);
     fault_of("one_hot", KT_OPTS(NEAP_INT(3)), 1, &list, 2, bad, 3);

@@ -115,7 +115,7 @@ static void pad_surrounds(void **state) {
   (void)state;
   kt_value x = counted("f32[2,3,4]");
   kt_call c;
-  kt_call_op(&c, "pad", KT_OPTS(kt_list(4, 1, 2, 0, 3), NEAP_FLOAT(-1.5)), 1, &x);
+  kt_call_op(&c, "pad_value", KT_OPTS(kt_list(4, 1, 2, 0, 3), NEAP_FLOAT(-1.5)), 1, &x);
   const neap_shape *s = &c.out[0].desc.shape;
   assert_true(s->dim[0] == 2 && s->dim[1] == 6 && s->dim[2] == 7);
   for (int64_t i = 0; i < kt_count(&c.out[0]); i++) {
@@ -211,8 +211,8 @@ static void bad_shapes_are_named(void **state) {
       {"expand", {{.set = 1, .n = 1, .v.list = {3}}}, 1, NEAP_SHAPE, "does not expand"},
       {"narrow", {{.set = 1}, {.set = 1, .v.i = 1}, {.set = 1, .v.i = 2}}, 1, NEAP_RANGE, "size 2"},
       {"narrow", {{.set = 1}, {.set = 1, .v.i = -3}, {.set = 1, .v.i = 1}}, 1, NEAP_RANGE, "-3"},
-      {"pad", {{.set = 1, .n = 3, .v.list = {1, 1, 1}}}, 1, NEAP_INVALID, "3 amounts"},
-      {"pad", {{.set = 1, .n = 2, .v.list = {1, -1}}}, 1, NEAP_RANGE, "-1"},
+      {"pad_value", {{.set = 1, .n = 3, .v.list = {1, 1, 1}}}, 1, NEAP_INVALID, "3 amounts"},
+      {"pad_value", {{.set = 1, .n = 2, .v.list = {1, -1}}}, 1, NEAP_RANGE, "-1"},
       {"concat", {{.set = 1}}, 2, NEAP_SHAPE, "[2, 4], expected [2, 3] but for dimension 1"},
   };
   (void)state;

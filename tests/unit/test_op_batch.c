@@ -129,9 +129,9 @@ static void shape_ops_follow_the_batch(void **state) {
   begin(&b), input(&b, samples(0, 1), 2, BATCH, 5);
   apply(&b, &neap__op_narrow, OPTS(NEAP_INT(0), NEAP_INT(1), NEAP_INT(2)));
   assert_int_equal(b.status, NEAP_UNSUPPORTED);
-  begin(&b), input(&b, samples(0, 1), 2, BATCH, 5), apply(&b, &neap__op_pad, OPTS(LIST(1, 1)));
+  begin(&b), input(&b, samples(0, 1), 2, BATCH, 5), apply(&b, &neap__op_pad_value, OPTS(LIST(1, 1)));
   gives(&b, NEAP_B_SAMPLE, 0, 1);
-  begin(&b), input(&b, samples(0, 1), 2, BATCH, 5), apply(&b, &neap__op_pad, OPTS(LIST(0, 0, 1, 0)));
+  begin(&b), input(&b, samples(0, 1), 2, BATCH, 5), apply(&b, &neap__op_pad_value, OPTS(LIST(0, 0, 1, 0)));
   assert_int_equal(b.status, NEAP_UNSUPPORTED);
   begin(&b), input(&b, samples(0, 1), 2, BATCH, 5), input(&b, samples(0, 1), 2, BATCH, 2);
   apply(&b, &neap__op_concat, OPTS(NEAP_INT(1)));

@@ -12,6 +12,8 @@ local activations = require "neap.nn.activations"
 local containers = require "neap.nn.containers"
 local initializers = require "neap.nn.initializers"
 local losses = require "neap.nn.losses"
+local pooling = require "neap.nn.pooling"
+local rearrange = require "neap.nn.rearrange"
 local norm = require "neap.nn.norm"
 local attention = require "neap.nn.attention"
 local rnn = require "neap.nn.rnn"
@@ -25,7 +27,9 @@ local M = {
   module = module.module, parameter = module.parameter, buffer = module.buffer,
   is_module = module.is_module, is_training = module.is_training, init = initializers.functions,
 }
-for _, list in ipairs {layers, activations, containers, norm, attention, transformer, rnn, losses, clip} do
+for _, list in ipairs {
+  layers, pooling, rearrange, activations, containers, norm, attention, transformer, rnn, losses, clip,
+} do
   for name, constructor in pairs(list) do M[name] = constructor end
 end
 

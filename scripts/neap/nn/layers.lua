@@ -168,6 +168,54 @@ layer("ConvTranspose2d", {
   forward = forward_of "conv_transpose2d",
 })
 
+--- The gradient of `Conv1d` as a layer, which enlarges: [N, inputs, L] becomes [N, outputs, L'] with
+--- `L' = (L - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1`. Parameters `weight`
+--- [inputs, outputs / groups, kernel] and `bias` [outputs].
+---@param inputs integer channels
+---@param outputs integer channels
+---@param kernel integer
+---@param options? neap.nn.ConvTransposeOptions
+---@return neap.Module
+layer("ConvTranspose1d", {
+  init = function(self, inputs, outputs, kernel, options)
+    local k = one("nn.ConvTranspose1d", "the kernel", kernel, 1)
+    local o, sent = convolution("nn.ConvTranspose1d", inputs, outputs, options, transpose_options, one)
+    self.options = sent
+    local per_group = outputs // o.groups
+    self.weight = module.parameter {shape = {inputs, per_group, k}, init = o.init}
+    if o.bias then self.bias = module.parameter {shape = {outputs}, fan_in = per_group * k} end
+  end,
+  forward = forward_of "conv_transpose1d",
+})
+
+--- One number for all three directions, or {depth, height, width}.
+local function triple(what, name, v, min)
+  local list = type(v) == "table" and v or {v, v, v}
+  if #list ~= 3 then
+    check.fail("INVALID", "%s: %s has %d entries, expected one number or {depth, height, width}", what, name, #list)
+  end
+  for i = 1, 3 do list[i] = check.value(what, name, list[i], {kind = "integer", min = min}) end
+  return list
+end
+
+--- Cross-correlation of volumes: [N, inputs, D, H, W] becomes [N, outputs, D', H', W'], sizes as in `Conv2d`.
+--- Parameters `weight` [outputs, inputs / groups, kernel depth, height, width] and `bias` [outputs].
+---@param inputs integer channels
+---@param outputs integer channels
+---@param kernel integer|integer[] one number, or {depth, height, width}
+---@param options? neap.nn.ConvOptions
+---@return neap.Module
+layer("Conv3d", {
+  init = function(self, inputs, outputs, kernel, options)
+    local k = triple("nn.Conv3d", "the kernel", kernel, 1)
+    local o, sent = convolution("nn.Conv3d", inputs, outputs, options, conv_options, triple)
+    self.options = sent
+    local per_group = inputs // o.groups
+    weight_and_bias(self, {outputs, per_group, k[1], k[2], k[3]}, per_group * k[1] * k[2] * k[3], o.bias, o.init)
+  end,
+  forward = forward_of "conv3d",
+})
+
 --- Called with x1 [..., first] and x2 [..., second] it gives `x1 weight[o] x2 + bias[o]` for each output o:
 --- [..., outputs]. Parameters `weight` [outputs, first, second] and `bias` [outputs].
 ---@param first integer
