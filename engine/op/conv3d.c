@@ -81,10 +81,11 @@ const neap_op neap__op_conv3d = {
     .max_in = 3,
     .n_out = 1,
     .precision = NEAP_PREC_CAST,
-    .opts = {{"stride", NEAP_OPT_INTS},
-             {"padding", NEAP_OPT_INTS},
-             {"dilation", NEAP_OPT_INTS},
-             {"groups", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX}},
+    .opts = {{"stride", NEAP_OPT_INTS, .doc = "Step of the window."},
+             {"padding", NEAP_OPT_INTS, .doc = "Zeros on both sides."},
+             {"dilation", NEAP_OPT_INTS, .doc = "Distance between the window's entries."},
+             {"groups", NEAP_OPT_INT, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX,
+              .doc = "Parts that the channels are cut into, which do not see each other."}},
     .expand = conv3d,
     .topic = NEAP_TOPIC_CONVOLUTION,
     .args = "input [N, C, D, H, W], weight [O, C / groups, kd, kh, kw], bias? [O] -> [N, O, D', H', W']",
@@ -92,4 +93,6 @@ const neap_op neap__op_conv3d = {
     .doc = "Cross-correlation of volumes (samples, channels, depth, height, width) with a kernel [out, in / groups, "
            "depth, "
            "height, width]; `stride` (1), `padding` (0) and `dilation` (1) are one number or three.",
+    .example = "local x, w = neap.ones(1, 3, 8, 8, 8), neap.ones(4, 3, 3, 3, 3)\n"
+               "print(table.concat(neap.conv3d(x, w, {stride = {2, 1, 1}}).shape, \" \"))  --> 1 4 3 6 6",
 };

@@ -146,10 +146,14 @@ static const char *const trace_samples[] = {"f32[3,4]", "f32[1,1]", "i64[3,3]", 
 static const char *const eye_samples[] = {
     "; n=3", "; n=2; m=4; dtype=fp64", "; n=4; m=2; dtype=int64", "; n=0", "; n=3; m=0", NULL};
 
-#define PLANE(first, second)                                                       \
-  {.name = "offset", .type = NEAP_OPT_INT, .def = 0, .has_default = true},         \
-      {.name = "dim1", .type = NEAP_OPT_DIM, .def = first, .has_default = true}, { \
-    .name = "dim2", .type = NEAP_OPT_DIM, .def = second, .has_default = true       \
+#define PLANE(first, second)                                                                                      \
+  {.name = "offset",                                                                                              \
+   .type = NEAP_OPT_INT,                                                                                          \
+   .def = 0,                                                                                                      \
+   .has_default = true,                                                                                           \
+   .doc = "Diagonals above the main one; negative: below."},                                                      \
+      {.name = "dim1", .type = NEAP_OPT_DIM, .def = first, .has_default = true, .doc = "The rows' dimension."}, { \
+    .name = "dim2", .type = NEAP_OPT_DIM, .def = second, .has_default = true, .doc = "The columns' dimension."    \
   }
 
 const neap_op neap__op_diagonal = {
@@ -165,6 +169,7 @@ const neap_op neap__op_diagonal = {
     .doc = "Diagonals of the matrices in dimensions `dim1` and `dim2`, as a new last dimension; `offset` 1 is the one "
            "above "
            "the main diagonal, -1 the one below.",
+    .example = "print(neap.tensor {{1, 2, 3}, {4, 5, 6}}:diagonal(1))  --> tensor fp32 [2] {2, 6}",
 };
 
 const neap_op neap__op_diag_embed = {
@@ -180,6 +185,7 @@ const neap_op neap__op_diag_embed = {
     .doc =
         "Matrices in dimensions `dim1` and `dim2` of the result, zero but for the diagonal `offset`, which is the last "
         "dimension of the input.",
+    .example = "print(neap.tensor {1, 2}:diag_embed())  --> tensor fp32 [2, 2] {{1, 0}, {0, 2}}",
 };
 
 const neap_op neap__op_diag = {
@@ -187,13 +193,18 @@ const neap_op neap__op_diag = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "diagonal", .type = NEAP_OPT_INT, .def = 0, .has_default = true}},
+    .opts = {{.name = "diagonal",
+              .type = NEAP_OPT_INT,
+              .def = 0,
+              .has_default = true,
+              .doc = "Diagonals above the main one; negative: below."}},
     .expand = diag,
     .topic = NEAP_TOPIC_SHAPE,
     .args = "input [...] -> [...]",
     .samples = diag_samples,
     .doc =
         "Of a vector the matrix with it on a diagonal, of a matrix that diagonal: 0 is the main one, 1 the next above.",
+    .example = "print(neap.tensor {1, 2}:diag())  --> tensor fp32 [2, 2] {{1, 0}, {0, 2}}",
 };
 
 const neap_op neap__op_trace = {
@@ -206,6 +217,7 @@ const neap_op neap__op_trace = {
     .args = "input [m, n] -> []",
     .samples = trace_samples,
     .doc = "The sum of a matrix's main diagonal.",
+    .example = "print(neap.tensor {{1, 2}, {3, 4}}:trace())  --> tensor fp32 [] 5",
 };
 
 const neap_op neap__op_eye = {
@@ -214,12 +226,17 @@ const neap_op neap__op_eye = {
     .max_in = 0,
     .n_out = 1,
     .nondiff = true,
-    .opts = {{.name = "n", .type = NEAP_OPT_INT, .required = true, .min = 0, .max = 1 << 24},
-             {.name = "m", .type = NEAP_OPT_INT, .min = 0, .max = 1 << 24},
-             {.name = "dtype", .type = NEAP_OPT_DTYPE, .def = NEAP_F32, .has_default = true}},
+    .opts = {{.name = "n", .type = NEAP_OPT_INT, .required = true, .min = 0, .max = 1 << 24, .doc = "Rows."},
+             {.name = "m",
+              .type = NEAP_OPT_INT,
+              .min = 0,
+              .max = 1 << 24,
+              .doc = "Columns; as many as rows when left out."},
+             {.name = "dtype", .type = NEAP_OPT_DTYPE, .def = NEAP_F32, .has_default = true, .doc = "Of the result."}},
     .expand = eye,
     .topic = NEAP_TOPIC_MAKE,
     .args = "-> [n, m]",
     .samples = eye_samples,
     .doc = "The matrix of `n` rows and `m` (as many when left out) columns with 1 on its diagonal.",
+    .example = "print(neap.eye(2))  --> tensor fp32 [2, 2] {{1, 0}, {0, 1}}",
 };

@@ -7,9 +7,16 @@ enum { P, TRAINING };
 
 static const char *const samples[] = {"f32[3,5]; p=0.25", "f64[7]; p=0", "f32[]; p=1", "f32[0,4]", NULL};
 
-#define DROP_OPTIONS                                                                            \
-  {.name = "p", .type = NEAP_OPT_FLOAT, .def = 0.5, .has_default = true, .min = 0, .max = 1}, { \
-    .name = "training", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true                    \
+#define DROP_OPTIONS                                                                                                \
+  {.name = "p",                                                                                                     \
+   .type = NEAP_OPT_FLOAT,                                                                                          \
+   .def = 0.5,                                                                                                      \
+   .has_default = true,                                                                                             \
+   .min = 0,                                                                                                        \
+   .max = 1,                                                                                                        \
+   .doc = "Probability of a 0."},                                                                                   \
+  {                                                                                                                 \
+    .name = "training", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true, .doc = "Whether anything is dropped." \
   }
 
 static neap_id dropout(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
@@ -98,24 +105,32 @@ static const char *const samples3d[] = {"f32[3,5,2,3,2]; p=0.25", "f64[2,2,1,2,1
 static const char *const alpha_samples[] = {"f32[3,5]; p=0.25",         "f64[7]; p=0", "f32[3]; p=1", "f32[0,4]",
                                             "f32[2,3]; training=false", NULL};
 
-#define DROPOUT(op_name, fn, cases, shapes, text)                                                \
+#define DROPOUT(op_name, fn, cases, shapes, shown, text)                                         \
   {                                                                                              \
     .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .opts = {DROP_OPTIONS}, .expand = fn, \
-    .topic = NEAP_TOPIC_RANDOM, .args = shapes, .samples = cases, .doc = text                    \
+    .topic = NEAP_TOPIC_RANDOM, .args = shapes, .example = shown, .samples = cases, .doc = text  \
   }
 
 const neap_op neap__op_dropout1d = DROPOUT(
     "dropout1d", dropout1d, samples1d, "input [N, C, L] -> [N, C, L]",
+    "local x = neap.dropout1d(neap.ones(4, 8, 10), {p = 0.5}):sum(3)\n"
+    "print(x:eq(0):logical_or(x:eq(20)):sum():item())  --> 32",
     "While training each channel of (samples, channels, length) 0 as a whole with probability p, else x / (1 - p).");
 const neap_op neap__op_dropout2d =
     DROPOUT("dropout2d", dropout2d, samples2d, "input [N, C, H, W] -> [N, C, H, W]",
+            "local x = neap.dropout2d(neap.ones(4, 8, 5, 2), {p = 0.5}):sum {dim = {3, 4}}\n"
+            "print(x:eq(0):logical_or(x:eq(20)):sum():item())  --> 32",
             "While training each channel of (samples, channels, height, width) 0 as a whole with probability p, else "
             "x / (1 - p) (Tompson et al. 2015).");
 const neap_op neap__op_dropout3d = DROPOUT(
     "dropout3d", dropout3d, samples3d, "input [N, C, D, H, W] -> [N, C, D, H, W]",
+    "local x = neap.dropout3d(neap.ones(4, 8, 5, 2, 1), {p = 0.5}):sum {dim = {3, 4, 5}}\n"
+    "print(x:eq(0):logical_or(x:eq(20)):sum():item())  --> 32",
     "While training each channel of (samples, channels, depth, height, width) 0 as a whole with probability p, else "
     "x / (1 - p).");
 const neap_op neap__op_alpha_dropout = DROPOUT(
     "alpha_dropout", alpha, alpha_samples, "input [...] -> [...]",
+    "local x = neap.alpha_dropout(neap.randn(100000), {p = 0.2})\n"
+    "print(x:mean():abs():item() < 0.05 and (x:std() - 1):abs():item() < 0.05)  --> true",
     "While training selu's least value with probability p, scaled and shifted so that values of mean 0 and variance "
     "1 keep both (Klambauer et al. 2017).");

@@ -44,7 +44,12 @@ const neap_op neap__op_embedding_bag = {
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,
-    .opts = {{.name = "mode", .type = NEAP_OPT_CHOICE, .def = MEAN, .has_default = true, .choices = "sum|mean|max"}},
+    .opts = {{.name = "mode",
+              .type = NEAP_OPT_CHOICE,
+              .def = MEAN,
+              .has_default = true,
+              .choices = "sum|mean|max",
+              .doc = "What a bag gives."}},
     .expand = expand,
     .topic = NEAP_TOPIC_INDEX,
     .args = "index [N, L] int64, weight [R, W], per_sample_weights? [N, L] -> [N, W]",
@@ -52,4 +57,7 @@ const neap_op neap__op_embedding_bag = {
     .doc = "Sums, means or largest values of the table's rows at the (0-based) indices [bags, entries]; an empty bag "
            "gives 0, "
            "and a third input weighs the entries of a sum.",
+    .example =
+        "local words, table_of = neap.tensor({{0, 2}}, {dtype = \"int64\"}), neap.tensor {{1, 2}, {3, 4}, {5, 6}}\n"
+        "print(neap.embedding_bag(words, table_of))  --> tensor fp32 [1, 2] {{3, 4}}",
 };

@@ -84,12 +84,13 @@ const neap_op neap__op_broadcast_to = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "shape", .type = NEAP_OPT_INTS, .required = true}},
+    .opts = {{.name = "shape", .type = NEAP_OPT_INTS, .required = true, .doc = "Of the result; -1 keeps a size."}},
     .expand = broadcast_to,
     .topic = NEAP_TOPIC_SHAPE,
     .args = "input [...] -> [...]",
     .samples = samples,
     .doc = "Repeats dimensions of size 1, and new ones in front, to the shape given: expand by another name.",
+    .example = "print(neap.tensor {1, 2}:broadcast_to(2, 2))  --> tensor fp32 [2, 2] {{1, 2}, {1, 2}}",
 };
 
 const neap_op neap__op_expand_as = {

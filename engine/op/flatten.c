@@ -86,11 +86,13 @@ const neap_op neap__op_unflatten = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true},
-             {.name = "sizes", .type = NEAP_OPT_INTS, .required = true}},
+    .opts =
+        {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "The dimension to split."},
+         {.name = "sizes", .type = NEAP_OPT_INTS, .required = true, .doc = "Of the new dimensions; one may be -1."}},
     .expand = unflatten,
     .topic = NEAP_TOPIC_SHAPE,
     .args = "input [...] -> [...]",
     .samples = un_samples,
     .doc = "Dimension `dim` split into dimensions of `sizes`, of which one may be -1.",
+    .example = "print(table.concat(neap.zeros(2, 12):unflatten(2, {3, -1}).shape, \" \"))  --> 2 3 4",
 };

@@ -174,13 +174,17 @@ const neap_op neap__op_pad = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "pad", .type = NEAP_OPT_INTS, .required = true},
+    .opts = {{.name = "pad",
+              .type = NEAP_OPT_INTS,
+              .required = true,
+              .doc = "A pair for each of the last dimensions, the last one's first."},
              {.name = "mode",
               .type = NEAP_OPT_CHOICE,
               .def = CONSTANT,
               .has_default = true,
-              .choices = "constant|reflect|replicate|circular"},
-             {.name = "value", .type = NEAP_OPT_FLOAT}},
+              .choices = "constant|reflect|replicate|circular",
+              .doc = "What the new entries are."},
+             {.name = "value", .type = NEAP_OPT_FLOAT, .doc = "What is added by `mode` constant; 0 when left out."}},
     .expand = pad,
     .topic = NEAP_TOPIC_JOIN,
     .args = "input [...] -> [...]",
@@ -189,4 +193,7 @@ const neap_op neap__op_pad = {
         "More entries around the input: amounts before and after, the last dimension's pair first. They are `value` (0 "
         "when left out; negative amounts cut), or by `mode` those beside the edge mirrored, the edge repeated, or "
         "those from the other end.",
+    .example = "local x = neap.tensor {{1, 2, 3}}\n"
+               "print(x:pad({1, 2}, {value = 9}))  --> tensor fp32 [1, 6] {{9, 1, 2, 3, 9, 9}}\n"
+               "print(x:pad({1, 1}, \"reflect\"))  --> tensor fp32 [1, 5] {{2, 1, 2, 3, 2}}",
 };

@@ -98,13 +98,15 @@ const neap_op neap__op_swapdims = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim0", .type = NEAP_OPT_DIM, .required = true},
-             {.name = "dim1", .type = NEAP_OPT_DIM, .required = true}},
+    .opts = {{.name = "dim0", .type = NEAP_OPT_DIM, .required = true, .doc = "One of the two."},
+             {.name = "dim1", .type = NEAP_OPT_DIM, .required = true, .doc = "The other."}},
     .expand = swap,
     .topic = NEAP_TOPIC_SHAPE,
     .args = "input [...] -> [...]",
     .samples = transpose_samples,
     .doc = "Two dimensions exchanged: transpose by another name.",
+    .example =
+        "print(neap.tensor {{1, 2, 3}, {4, 5, 6}}:swapdims(1, 2))  --> tensor fp32 [3, 2] {{1, 4}, {2, 5}, {3, 6}}",
 };
 
 static neap_id matrix_transpose(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in,
@@ -130,6 +132,7 @@ const neap_op neap__op_t = {
     .args = "input [m, n] -> [n, m]",
     .samples = t_samples,
     .doc = "A matrix transposed; what has fewer dimensions stays.",
+    .example = "print(neap.tensor {{1, 2, 3}, {4, 5, 6}}:t())  --> tensor fp32 [3, 2] {{1, 4}, {2, 5}, {3, 6}}",
 };
 
 /* The dims of the result that are not in `to` take those of the input that are not in `from`, in order. */
@@ -180,11 +183,13 @@ const neap_op neap__op_movedim = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "source", .type = NEAP_OPT_DIMS, .required = true},
-             {.name = "destination", .type = NEAP_OPT_DIMS, .required = true}},
+    .opts = {{.name = "source", .type = NEAP_OPT_DIMS, .required = true, .doc = "Dimensions that move."},
+             {.name = "destination", .type = NEAP_OPT_DIMS, .required = true, .doc = "Where they go, in the result."}},
     .expand = movedim,
     .topic = NEAP_TOPIC_SHAPE,
     .args = "input [...] -> [...]",
     .samples = move_samples,
     .doc = "Dimensions `source` moved to the places `destination`; the others keep their order.",
+    .example = "local images = neap.zeros(8, 32, 16, 3)\n"
+               "print(table.concat(images:movedim({4}, {2}).shape, \" \"))  --> 8 3 32 16",
 };

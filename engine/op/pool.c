@@ -207,49 +207,65 @@ static const char *const avg3d_samples[] = {
     "f64[1,1,3,3,3]; kernel_size=3",
     NULL};
 
-#define ONE(option, value, least) \
-  { option, NEAP_OPT_INT, .def = value, .has_default = true, .min = least, .max = INT32_MAX }
-#define FLAG(option, value) \
-  { option, NEAP_OPT_BOOL, .def = value, .has_default = true }
-#define WINDOW1                                                                  \
-  {"kernel_size", NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX}, { \
-    "stride", NEAP_OPT_INT, .min = 1, .max = INT32_MAX                           \
+#define ONE(option, value, least, what) \
+  { option, NEAP_OPT_INT, .def = value, .has_default = true, .min = least, .max = INT32_MAX, .doc = what }
+#define FLAG(option, value, what) \
+  { option, NEAP_OPT_BOOL, .def = value, .has_default = true, .doc = what }
+#define WINDOW1                                                                                           \
+  {"kernel_size", NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX, .doc = "Of the window."}, { \
+    "stride", NEAP_OPT_INT, .min = 1, .max = INT32_MAX, .doc = "Step of the window."                      \
   }
-#define WINDOW3 \
-  {"kernel_size", NEAP_OPT_INTS, .required = true}, {"stride", NEAP_OPT_INTS}, { "padding", NEAP_OPT_INTS }
-#define POOL(op_name, fn, cases, shapes, text, ...)                                                              \
-  {                                                                                                              \
-    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .precision = NEAP_PREC_FOLLOW, .opts = {__VA_ARGS__}, \
-    .expand = fn, .topic = NEAP_TOPIC_CONVOLUTION, .args = shapes, .samples = cases, .doc = text                 \
+#define WINDOW3                                                              \
+  {"kernel_size", NEAP_OPT_INTS, .required = true, .doc = "Of the window."}, \
+      {"stride", NEAP_OPT_INTS, .doc = "Step of the window."}, {             \
+    "padding", NEAP_OPT_INTS, .doc = "Zeros on both sides."                  \
+  }
+#define POOL(op_name, fn, cases, shapes, shown, text, ...)                                                         \
+  {                                                                                                                \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .precision = NEAP_PREC_FOLLOW, .opts = {__VA_ARGS__},   \
+    .expand = fn, .topic = NEAP_TOPIC_CONVOLUTION, .args = shapes, .example = shown, .samples = cases, .doc = text \
   }
 
-const neap_op neap__op_max_pool1d = POOL("max_pool1d", max1d, max1d_samples, "input [N, C, L] -> [N, C, L']",
-                                         "The largest element of each window of sequences (samples, channels, length).",
-                                         WINDOW1, ONE("padding", 0, 0), ONE("dilation", 1, 1), FLAG("ceil_mode", 0));
+const neap_op neap__op_max_pool1d =
+    POOL("max_pool1d", max1d, max1d_samples, "input [N, C, L] -> [N, C, L']",
+         "print(neap.tensor {{{1, 3, 2, 5}}}:max_pool1d(2))  --> tensor fp32 [1, 1, 2] {{{3, 5}}}",
+         "The largest element of each window of sequences (samples, channels, length).", WINDOW1,
+         ONE("padding", 0, 0, "Entries on both sides that are never the largest; at most half the window."),
+         ONE("dilation", 1, 1, "Distance between the window's entries."),
+         FLAG("ceil_mode", 0, "Whether the output's size is rounded up."));
 const neap_op neap__op_avg_pool1d =
     POOL("avg_pool1d", avg1d, avg1d_samples, "input [N, C, L] -> [N, C, L']",
+         "print(neap.tensor {{{1, 3, 2, 6}}}:avg_pool1d(2))  --> tensor fp32 [1, 1, 2] {{{2, 4}}}",
          "The mean of each window of sequences (samples, channels, length); padding counts unless count_include_pad is "
          "false.",
-         WINDOW1, ONE("padding", 0, 0), FLAG("ceil_mode", 0), FLAG("count_include_pad", 1));
+         WINDOW1, ONE("padding", 0, 0, "Zeros on both sides."),
+         FLAG("ceil_mode", 0, "Whether the output's size is rounded up."),
+         FLAG("count_include_pad", 1, "Whether the divisor counts the padding."));
 const neap_op neap__op_max_pool3d = POOL(
     "max_pool3d", max3d, max3d_samples, "input [N, C, D, H, W] -> [N, C, D', H', W']",
+    "print(table.concat(neap.max_pool3d(neap.ones(1, 2, 4, 6, 8), {2, 3, 4}).shape, \" \"))  --> 1 2 2 2 2",
     "The largest element of each window of volumes (samples, channels, depth, height, width); sizes are one number or "
     "three.",
-    WINDOW3, FLAG("ceil_mode", 0));
+    WINDOW3, FLAG("ceil_mode", 0, "Whether the output's size is rounded up."));
 const neap_op neap__op_avg_pool3d =
     POOL("avg_pool3d", avg3d, avg3d_samples, "input [N, C, D, H, W] -> [N, C, D', H', W']",
+         "print(table.concat(neap.avg_pool3d(neap.ones(1, 2, 4, 6, 8), 2).shape, \" \"))  --> 1 2 2 3 4",
          "The mean of each window of volumes (samples, channels, depth, height, width); sizes are one number or three.",
-         WINDOW3, FLAG("ceil_mode", 0), FLAG("count_include_pad", 1));
+         WINDOW3, FLAG("ceil_mode", 0, "Whether the output's size is rounded up."),
+         FLAG("count_include_pad", 1, "Whether the divisor counts the padding."));
 const neap_op neap__op_adaptive_avg_pool1d =
     POOL("adaptive_avg_pool1d", adaptive_avg1d, size1d_samples, "input [N, C, L] -> [N, C, L']",
+         "print(neap.tensor {{{1, 3, 2, 6}}}:adaptive_avg_pool1d(2))  --> tensor fp32 [1, 1, 2] {{{2, 4}}}",
          "Means of windows of sequences, chosen so that the output has length `output_size`.",
-         {"output_size", NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX});
+         {"output_size", NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX, .doc = "Of the result."});
 const neap_op neap__op_adaptive_max_pool1d =
     POOL("adaptive_max_pool1d", adaptive_max1d, size1d_samples, "input [N, C, L] -> [N, C, L']",
+         "print(neap.tensor {{{1, 3, 2}}}:adaptive_max_pool1d(2))  --> tensor fp32 [1, 1, 2] {{{3, 3}}}",
          "Largest elements of windows of sequences, chosen so that the output has length `output_size`.",
-         {"output_size", NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX});
+         {"output_size", NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX, .doc = "Of the result."});
 const neap_op neap__op_adaptive_max_pool2d =
     POOL("adaptive_max_pool2d", adaptive_max2d, size2d_samples, "input [N, C, H, W] -> [N, C, H', W']",
+         "print(table.concat(neap.adaptive_max_pool2d(neap.ones(1, 2, 7, 5), {3, 2}).shape, \" \"))  --> 1 2 3 2",
          "Largest elements of windows chosen so that the output has height and width `output_size`; NaN is largest, of "
          "equals the first gets the gradient.",
-         {"output_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX});
+         {"output_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX, .doc = "Of the result."});

@@ -143,37 +143,60 @@ static const char *const kron_samples[] = {"f32[2,3] f32[3,2]",
 static const char *const cross_samples[] = {"f32[4,3] f32[4,3]", "f32[3,5] f32[3,5]; dim=1", "f32[4,3] f32[3]",
                                             "f64[3] f64[3]",     "f32[0,3] f32[0,3]",        NULL};
 
-#define NAMED(op_name, fn, cases, shapes, text)                                                                       \
+#define NAMED(op_name, fn, cases, shapes, shown, text)                                                                \
   {                                                                                                                   \
     .name = op_name, .min_in = 2, .max_in = 2, .n_out = 1, .expand = fn, .topic = NEAP_TOPIC_PRODUCT, .args = shapes, \
-    .samples = cases, .doc = text                                                                                     \
+    .example = shown, .samples = cases, .doc = text                                                                   \
   }
-#define ADDED(op_name, fn, cases, shapes, text)                                              \
-  {                                                                                          \
-    .name = op_name, .min_in = 3, .max_in = 3, .n_out = 1,                                   \
-    .opts = {{.name = "beta", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true},        \
-             {.name = "alpha", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},      \
-    .expand = fn, .topic = NEAP_TOPIC_PRODUCT, .args = shapes, .samples = cases, .doc = text \
+#define ADDED(op_name, fn, cases, shapes, shown, text)                                                               \
+  {                                                                                                                  \
+    .name = op_name, .min_in = 3, .max_in = 3, .n_out = 1,                                                           \
+    .opts =                                                                                                          \
+        {{.name = "beta", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true, .doc = "What x is multiplied by."}, \
+         {.name = "alpha",                                                                                           \
+          .type = NEAP_OPT_FLOAT,                                                                                    \
+          .def = 1,                                                                                                  \
+          .has_default = true,                                                                                       \
+          .doc = "What the second part is multiplied by."}},                                                         \
+    .expand = fn, .topic = NEAP_TOPIC_PRODUCT, .args = shapes, .example = shown, .samples = cases, .doc = text       \
   }
 
 const neap_op neap__op_mm =
-    NAMED("mm", mm, mm_samples, "input [m, k], mat2 [k, n] -> [m, n]", "Product of two matrices.");
-const neap_op neap__op_bmm = NAMED("bmm", bmm, bmm_samples, "input [B, m, k], mat2 [B, k, n] -> [B, m, n]",
-                                   "Products of two batches of matrices, pair by pair.");
+    NAMED("mm", mm, mm_samples, "input [m, k], mat2 [k, n] -> [m, n]",
+          "print(neap.tensor {{1, 2}, {3, 4}}:mm(neap.tensor {{1}, {1}}))  --> tensor fp32 [2, 1] {{3}, {7}}",
+          "Product of two matrices.");
+const neap_op neap__op_bmm =
+    NAMED("bmm", bmm, bmm_samples, "input [B, m, k], mat2 [B, k, n] -> [B, m, n]",
+          "print(table.concat(neap.bmm(neap.ones(8, 2, 3), neap.ones(8, 3, 4)).shape, \" \"))  --> 8 2 4",
+          "Products of two batches of matrices, pair by pair.");
 const neap_op neap__op_mv =
-    NAMED("mv", mv, mv_samples, "input [m, k], vec [k] -> [m]", "Product of a matrix and a vector.");
-const neap_op neap__op_dot =
-    NAMED("dot", dot, dot_samples, "input [k], other [k] -> []", "Sum of the products of two vectors' entries.");
-const neap_op neap__op_outer = NAMED("outer", outer, outer_samples, "input [m], vec2 [n] -> [m, n]",
-                                     "Products of each entry of one vector with each of another.");
-const neap_op neap__op_kron = NAMED("kron", kron, kron_samples, "input [...], other [...] -> [...]",
-                                    "Kronecker product: each entry of the first times the whole second, in its place.");
-const neap_op neap__op_addmm = ADDED("addmm", addmm, addmm_samples, "input [...], mat1 [m, k], mat2 [k, n] -> [m, n]",
-                                     "beta x + alpha a b for matrices a and b; with `beta` 0, x is not read.");
-const neap_op neap__op_addmv = ADDED("addmv", addmv, addmv_samples, "input [...], mat [m, k], vec [k] -> [m]",
-                                     "beta x + alpha a b for a matrix a and a vector b; with `beta` 0, x is not read.");
+    NAMED("mv", mv, mv_samples, "input [m, k], vec [k] -> [m]",
+          "print(neap.tensor {{1, 2}, {3, 4}}:mv(neap.tensor {1, 10}))  --> tensor fp32 [2] {21, 43}",
+          "Product of a matrix and a vector.");
+const neap_op neap__op_dot = NAMED("dot", dot, dot_samples, "input [k], other [k] -> []",
+                                   "print(neap.tensor {1, 2, 3}:dot(neap.tensor {1, 10, 100}))  --> tensor fp32 [] 321",
+                                   "Sum of the products of two vectors' entries.");
+const neap_op neap__op_outer =
+    NAMED("outer", outer, outer_samples, "input [m], vec2 [n] -> [m, n]",
+          "print(neap.tensor {1, 2}:outer(neap.tensor {1, 10}))  --> tensor fp32 [2, 2] {{1, 10}, {2, 20}}",
+          "Products of each entry of one vector with each of another.");
+const neap_op neap__op_kron =
+    NAMED("kron", kron, kron_samples, "input [...], other [...] -> [...]",
+          "print(neap.tensor {{1, 2}}:kron(neap.tensor {{1, 10}}))  --> tensor fp32 [1, 4] {{1, 10, 2, 20}}",
+          "Kronecker product: each entry of the first times the whole second, in its place.");
+const neap_op neap__op_addmm =
+    ADDED("addmm", addmm, addmm_samples, "input [...], mat1 [m, k], mat2 [k, n] -> [m, n]",
+          "local x, a, b = neap.tensor {1, 2}, neap.eye(2), neap.ones(2, 2)\n"
+          "print(neap.addmm(x, a, b, {beta = 10}))  --> tensor fp32 [2, 2] {{11, 21}, {11, 21}}",
+          "beta x + alpha a b for matrices a and b; with `beta` 0, x is not read.");
+const neap_op neap__op_addmv = ADDED(
+    "addmv", addmv, addmv_samples, "input [...], mat [m, k], vec [k] -> [m]",
+    "print(neap.addmv(neap.tensor {1, 2}, neap.eye(2), neap.ones(2), {alpha = 10}))  --> tensor fp32 [2] {11, 12}",
+    "beta x + alpha a b for a matrix a and a vector b; with `beta` 0, x is not read.");
 const neap_op neap__op_baddbmm =
     ADDED("baddbmm", baddbmm, baddbmm_samples, "input [...], batch1 [B, m, k], batch2 [B, k, n] -> [B, m, n]",
+          "print(neap.baddbmm(neap.ones(1, 1, 1), neap.ones(1, 1, 3), neap.ones(1, 3, 1)))  --> tensor fp32 [1, 1, 1] "
+          "{{{4}}}",
           "beta x + alpha a b for batches of matrices; with `beta` 0, x is not read.");
 
 const neap_op neap__op_cross = {
@@ -181,10 +204,11 @@ const neap_op neap__op_cross = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true, .doc = "Dimension of 3 entries."}},
     .expand = cross,
     .topic = NEAP_TOPIC_PRODUCT,
     .args = "input [...], other [...] -> [...]",
     .samples = cross_samples,
     .doc = "Cross product of vectors of 3 entries along `dim`; the inputs broadcast.",
+    .example = "print(neap.tensor {1, 0, 0}:cross(neap.tensor {0, 1, 0}))  --> tensor fp32 [3] {0, 0, 1}",
 };

@@ -327,8 +327,13 @@ const neap_op neap__op_interpolate = {
               .type = NEAP_OPT_CHOICE,
               .def = NEAREST,
               .has_default = true,
-              .choices = "nearest|linear|bilinear|area"},
-             {.name = "align_corners", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
+              .choices = "nearest|linear|bilinear|area",
+              .doc = "How values between places come about."},
+             {.name = "align_corners",
+              .type = NEAP_OPT_BOOL,
+              .def = 0,
+              .has_default = true,
+              .doc = "Whether corners fall on corners, for linear modes."}},
     .expand = interpolate,
     .topic = NEAP_TOPIC_CONVOLUTION,
     .args = "input [N, C, ...] -> [N, C, ...]",
@@ -336,4 +341,6 @@ const neap_op neap__op_interpolate = {
     .doc =
         "Sequences (samples, channels, length) or images of another `size`, or `scale_factor` times as large, by the "
         "nearest place, linear interpolation or means over areas, as torch's interpolate.",
+    .example = "print(neap.tensor {{{1, 3}}}:interpolate {size = 4, mode = \"linear\"})  --> tensor fp32 [1, 1, 4] "
+               "{{{1, 1.5, 2.5, 3}}}",
 };

@@ -242,14 +242,14 @@ static const char *const along_samples[] = {"f32[2,5] i64[2,3]:below=5; dim=2",
                                             NULL};
 
 #define DIM \
-  { .name = "dim", .type = NEAP_OPT_DIM, .required = true }
+  { .name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Dimension that is indexed." }
 
 const neap_op neap__op_scatter = {
     .name = "scatter",
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,
-    .opts = {DIM, {.name = "value", .type = NEAP_OPT_FLOAT}},
+    .opts = {DIM, {.name = "value", .type = NEAP_OPT_FLOAT, .doc = "What is written."}},
     .expand = scatter,
     .topic = NEAP_TOPIC_INDEX,
     .args = "input [...], index [...] int64, source? [...] -> [...]",
@@ -257,6 +257,8 @@ const neap_op neap__op_scatter = {
     .doc =
         "The first input with elements of the third, or `value`, written each to the (0-based) index along `dim` that "
         "the second gives; of several at one place the last stays, and it alone gets the gradient.",
+    .example = "local at = neap.tensor({2, 0}, {dtype = \"int64\"})\n"
+               "print(neap.zeros(4):scatter(at, neap.tensor {5, 7}, 1))  --> tensor fp32 [4] {7, 0, 5, 0}",
 };
 
 const neap_op neap__op_index_copy = {
@@ -270,6 +272,8 @@ const neap_op neap__op_index_copy = {
     .args = "input [...], index [K] int64, source [...] -> [...]",
     .samples = copy_samples,
     .doc = "The first input with entries of the third along `dim` written each to its (0-based) index in the second.",
+    .example = "local at = neap.tensor({2, 0}, {dtype = \"int64\"})\n"
+               "print(neap.zeros(4):index_copy(at, neap.tensor {5, 7}, 1))  --> tensor fp32 [4] {7, 0, 5, 0}",
 };
 
 const neap_op neap__op_index_fill = {
@@ -277,12 +281,14 @@ const neap_op neap__op_index_fill = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {DIM, {.name = "value", .type = NEAP_OPT_FLOAT, .required = true}},
+    .opts = {DIM, {.name = "value", .type = NEAP_OPT_FLOAT, .required = true, .doc = "What is written."}},
     .expand = index_fill,
     .topic = NEAP_TOPIC_INDEX,
     .args = "input [...], index [K] int64 -> [...]",
     .samples = fill_samples,
     .doc = "The first input with `value` in the entries along `dim` that the (0-based) indices name.",
+    .example = "local at = neap.tensor({2, 0}, {dtype = \"int64\"})\n"
+               "print(neap.zeros(4):index_fill(at, 1, 9))  --> tensor fp32 [4] {9, 0, 9, 0}",
 };
 
 const neap_op neap__op_index_add = {
@@ -290,13 +296,20 @@ const neap_op neap__op_index_add = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
-    .opts = {DIM, {.name = "alpha", .type = NEAP_OPT_FLOAT, .def = 1, .has_default = true}},
+    .opts = {DIM,
+             {.name = "alpha",
+              .type = NEAP_OPT_FLOAT,
+              .def = 1,
+              .has_default = true,
+              .doc = "What the source is multiplied by."}},
     .expand = index_add,
     .topic = NEAP_TOPIC_INDEX,
     .args = "input [...], index [K] int64, source [...] -> [...]",
     .samples = add_samples,
     .doc =
         "The first input with `alpha` times the entries of the third along `dim` added, each at its (0-based) index.",
+    .example = "local at = neap.tensor({2, 2}, {dtype = \"int64\"})\n"
+               "print(neap.ones(4):index_add(at, neap.tensor {5, 7}, 1))  --> tensor fp32 [4] {1, 1, 13, 1}",
 };
 
 const neap_op neap__op_take_along_dim = {
@@ -304,11 +317,13 @@ const neap_op neap__op_take_along_dim = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM}},
+    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .doc = "Dimension that is indexed; the flat input when left out."}},
     .expand = take_along,
     .topic = NEAP_TOPIC_INDEX,
     .args = "input [...], indices [...] int64 -> [...]",
     .samples = along_samples,
     .doc = "Elements at the (0-based) indices along `dim`, or in the flat input without it; shapes broadcast beside "
            "`dim`.",
+    .example = "local x = neap.tensor {{3, 1, 2}, {4, 6, 5}}\n"
+               "print(x:take_along_dim(x:argmax(2, true), 2))  --> tensor fp32 [2, 1] {{3}, {6}}",
 };

@@ -43,8 +43,11 @@ static void cost(const neap_sig *s, double *flops, double *bytes) {
 static const char *const node_samples[] = {"f32[5] f32[2,3]", "f32[2,5] f32[2,3]; right=true", "i64[4] i64[6]",
                                            "f32[0] f32[3]",   "f64[6] f64[]; right=true",      NULL};
 
-#define RIGHT \
-  { .name = "right", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true }
+#define RIGHT                                                              \
+  {                                                                        \
+    .name = "right", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true, \
+    .doc = "Whether equal entries count as less."                          \
+  }
 
 const neap_op neap__op_sorted_place = {
     .name = "sorted_place",
@@ -166,18 +169,21 @@ static const char *const histogram_samples[] = {"f32[40]; bins=5",
                                                 "f64[9]; bins=1",
                                                 NULL};
 
-#define SEARCH(op_name, fn, cases, shapes, text)                                                           \
+#define SEARCH(op_name, fn, cases, shapes, shown, text)                                                    \
   {                                                                                                        \
     .name = op_name, .min_in = 2, .max_in = 2, .n_out = 1, .nondiff = true, .opts = {RIGHT}, .expand = fn, \
-    .topic = NEAP_TOPIC_SORT, .args = shapes, .samples = cases, .doc = text                                \
+    .topic = NEAP_TOPIC_SORT, .args = shapes, .example = shown, .samples = cases, .doc = text              \
   }
 
 const neap_op neap__op_searchsorted =
     SEARCH("searchsorted", searchsorted, sorted_samples, "sorted_sequence [..., n], input [...] -> [...] int64",
+           "print(neap.searchsorted(neap.tensor {1, 3, 5}, neap.tensor {0, 3, 9}))  --> tensor int64 [3] {0, 1, 3}",
            "How many of the ascending entries (first input, along its last dimension) are less than each value, with "
            "`right` less or equal: where to insert it, as int64.");
 const neap_op neap__op_bucketize =
     SEARCH("bucketize", bucketize, bucket_samples, "input [...], boundaries [n] -> [...] int64",
+           "print(neap.bucketize(neap.tensor {0, 3, 9}, neap.tensor {1, 3, 5}, {right = true}))  --> tensor int64 [3] "
+           "{0, 2, 3}",
            "How many of the ascending boundaries (second input) are less than each value, with `right` less or equal.");
 
 const neap_op neap__op_bincount = {
@@ -185,7 +191,12 @@ const neap_op neap__op_bincount = {
     .min_in = 1,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "minlength", .type = NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX}},
+    .opts = {{.name = "minlength",
+              .type = NEAP_OPT_INT,
+              .required = true,
+              .min = 1,
+              .max = INT32_MAX,
+              .doc = "Number of counts."}},
     .expand = bincount,
     .topic = NEAP_TOPIC_REDUCTION,
     .args = "input [N] int64, weights? [N] -> [minlength]",
@@ -193,6 +204,8 @@ const neap_op neap__op_bincount = {
     .doc = "How often each of 0 to `minlength` - 1 occurs, or the sum of the weights there; larger values are an "
            "error, as "
            "a result's size does not depend on values.",
+    .example =
+        "print(neap.bincount(neap.tensor({0, 2, 2}, {dtype = \"int64\"}), 4))  --> tensor int64 [4] {1, 0, 2, 0}",
 };
 
 const neap_op neap__op_histc = {
@@ -201,9 +214,15 @@ const neap_op neap__op_histc = {
     .max_in = 1,
     .n_out = 1,
     .nondiff = true,
-    .opts = {{.name = "bins", .type = NEAP_OPT_INT, .def = 100, .has_default = true, .min = 1, .max = INT32_MAX},
-             {.name = "min", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true},
-             {.name = "max", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true}},
+    .opts = {{.name = "bins",
+              .type = NEAP_OPT_INT,
+              .def = 100,
+              .has_default = true,
+              .min = 1,
+              .max = INT32_MAX,
+              .doc = "Number of parts."},
+             {.name = "min", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true, .doc = "Lower end."},
+             {.name = "max", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true, .doc = "Upper end."}},
     .expand = histc,
     .topic = NEAP_TOPIC_REDUCTION,
     .args = "input [...] -> [bins]",
@@ -211,4 +230,5 @@ const neap_op neap__op_histc = {
     .doc =
         "How many values lie in each of `bins` equal parts of `min` to `max` (of the values' own range where both are "
         "0); values outside, and NaN, are not counted.",
+    .example = "print(neap.histc(neap.tensor {0, 0.5, 1, 2}, {bins = 2}))  --> tensor fp32 [2] {2, 2}",
 };

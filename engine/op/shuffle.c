@@ -63,19 +63,26 @@ static const char *const down_samples[] = {"f32[2,2,4,6]; downscale_factor=2", "
 static const char *const channel_samples[] = {"f32[2,6,2,3]; groups=3", "f32[2,4]; groups=2", "f32[1,4,3]; groups=4",
                                               "f32[0,2,1]; groups=2", NULL};
 
-#define SHUFFLE(op_name, fn, option, cases, shapes, text)                                                       \
-  {                                                                                                             \
-    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1,                                                      \
-    .opts = {{.name = option, .type = NEAP_OPT_INT, .required = true, .min = 1, .max = 1 << 15}}, .expand = fn, \
-    .topic = NEAP_TOPIC_SHAPE, .args = shapes, .samples = cases, .doc = text                                    \
+#define SHUFFLE(op_name, fn, option, what, cases, shapes, shown, text)                                         \
+  {                                                                                                            \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1,                                                     \
+    .opts = {{.name = option, .type = NEAP_OPT_INT, .required = true, .min = 1, .max = 1 << 15, .doc = what}}, \
+    .expand = fn, .topic = NEAP_TOPIC_SHAPE, .args = shapes, .example = shown, .samples = cases, .doc = text   \
   }
 
 const neap_op neap__op_pixel_shuffle = SHUFFLE(
-    "pixel_shuffle", shuffle, "upscale_factor", up_samples, "input [N, C r r, H, W] -> [N, C, H r, W r]",
+    "pixel_shuffle", shuffle, "upscale_factor", "Pixels a side that each pixel becomes.", up_samples,
+    "input [N, C r r, H, W] -> [N, C, H r, W r]",
+    "local x = neap.tensor({1, 2, 3, 4}, {shape = {1, 4, 1, 1}})\n"
+    "print(x:pixel_shuffle(2))  --> tensor fp32 [1, 1, 2, 2] {{{{1, 2}, {3, 4}}}}",
     "Images of `upscale_factor` times the height and width out of as many times squared channels (Shi et al. 2016).");
-const neap_op neap__op_pixel_unshuffle = SHUFFLE(
-    "pixel_unshuffle", unshuffle, "downscale_factor", down_samples, "input [N, C, H r, W r] -> [N, C r r, H, W]",
-    "Squares of `downscale_factor` pixels a side as channels: pixel_shuffle undone.");
+const neap_op neap__op_pixel_unshuffle =
+    SHUFFLE("pixel_unshuffle", unshuffle, "downscale_factor", "Pixels a side that become one.", down_samples,
+            "input [N, C, H r, W r] -> [N, C r r, H, W]",
+            "print(table.concat(neap.ones(1, 3, 8, 8):pixel_unshuffle(2).shape, \" \"))  --> 1 12 4 4",
+            "Squares of `downscale_factor` pixels a side as channels: pixel_shuffle undone.");
 const neap_op neap__op_channel_shuffle =
-    SHUFFLE("channel_shuffle", channels, "groups", channel_samples, "input [N, C, ...] -> [N, C, ...]",
+    SHUFFLE("channel_shuffle", channels, "groups", "Parts that the channels are cut into.", channel_samples,
+            "input [N, C, ...] -> [N, C, ...]",
+            "print(neap.tensor {{1, 2, 3, 4}}:channel_shuffle(2))  --> tensor fp32 [1, 4] {{1, 3, 2, 4}}",
             "Channels (dimension 2) of `groups` groups in turn (Zhang et al. 2018).");

@@ -6,11 +6,24 @@
 
 enum { KERNEL, DILATION, PADDING, STRIDE, SIZE };
 
-#define WINDOW_OPTIONS                                                                         \
-  {"kernel_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX},                \
-      {"dilation", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX},  \
-      {"padding", NEAP_OPT_PAIR, .def = 0, .has_default = true, .min = 0, .max = INT32_MAX}, { \
-    "stride", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX         \
+#define WINDOW_OPTIONS                                                                                               \
+  {"kernel_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX, .doc = "Of the window."},             \
+      {"dilation",                                                                                                   \
+       NEAP_OPT_PAIR,                                                                                                \
+       .def = 1,                                                                                                     \
+       .has_default = true,                                                                                          \
+       .min = 1,                                                                                                     \
+       .max = INT32_MAX,                                                                                             \
+       .doc = "Distance between the window's entries."},                                                             \
+      {"padding",                                                                                                    \
+       NEAP_OPT_PAIR,                                                                                                \
+       .def = 0,                                                                                                     \
+       .has_default = true,                                                                                          \
+       .min = 0,                                                                                                     \
+       .max = INT32_MAX,                                                                                             \
+       .doc = "Zeros on both sides."},                                                                               \
+  {                                                                                                                  \
+    "stride", NEAP_OPT_PAIR, .def = 1, .has_default = true, .min = 1, .max = INT32_MAX, .doc = "Step of the window." \
   }
 
 /* How many places the window has in an image of `size`. */
@@ -123,6 +136,7 @@ const neap_op neap__op_unfold = {
     .doc = "Windows of images (samples, channels, height, width) as columns (samples, channels x window, places), as "
            "torch's "
            "unfold: the left side of a convolution as a matrix product.",
+    .example = "print(table.concat(neap.unfold(neap.ones(1, 3, 5, 5), 2).shape, \" \"))  --> 1 12 16",
 };
 
 const neap_op neap__op_fold = {
@@ -131,7 +145,8 @@ const neap_op neap__op_fold = {
     .max_in = 1,
     .n_out = 1,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {WINDOW_OPTIONS, {"output_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX}},
+    .opts = {WINDOW_OPTIONS,
+             {"output_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX, .doc = "Of the result."}},
     .infer = infer_fold,
     .grad = grad_fold,
     .batch = batch,
@@ -142,4 +157,7 @@ const neap_op neap__op_fold = {
     .doc = "Columns (samples, channels x window, places) added up to images of `output_size`, as torch's fold: the "
            "gradient "
            "of unfold.",
+    .example = "local columns = neap.ones(1, 4, 4)\n"
+               "print(columns:fold {kernel_size = 2, output_size = 3})  --> tensor fp32 [1, 1, 3, 3] {{{{1, 2, 1}, {2, "
+               "4, 2}, {1, 2, 1}}}}",
 };
