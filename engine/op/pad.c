@@ -57,21 +57,13 @@ const neap_op neap__op_pad_value = {
     .n_out = 1,
     .internal = true,
     .precision = NEAP_PREC_FOLLOW,
-    .opts = {{.name = "pad",
-              .type = NEAP_OPT_INTS,
-              .required = true,
-              .doc = "A pair for each of the last dimensions, the last one's first; none is negative."},
-             {.name = "value", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true, .doc = "What is added."}},
+    .opts = {{.name = "pad", .type = NEAP_OPT_INTS, .required = true},
+             {.name = "value", .type = NEAP_OPT_FLOAT, .def = 0, .has_default = true}},
     .infer = infer,
     .grad = grad,
     .batch = batch,
     .samples = samples,
     .doc = "Adds `value` around the input: amounts before and after, the last dimension's pair first.",
-    .example = "local x = neap.tensor {{1, 2}, {3, 4}}\n"
-               "print(x:pad({1, 0}))  --> tensor fp32 [2, 3] {{0, 1, 2}, {0, 3, 4}}\n"
-               "print(x:pad({0, 0, 1, 1}, {value = 9}))  --> tensor fp32 [4, 2] {{9, 9}, {1, 2}, {3, 4}, {9, 9}}",
-    .topic = NEAP_TOPIC_JOIN,
-    .args = "x [...] -> [... and more]",
 };
 
 /* --- what scripts use -------------------------------------------------------------------------------------------- */
