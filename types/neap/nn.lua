@@ -193,16 +193,49 @@ function Module:summary(...) end
 ---@field init neap.nn.init
 local nn = {}
 
+--- Means of windows that are chosen so that the output has a given size: [N, C, L] becomes [N, C, size].
+---@param size integer
+---@return neap.Module
+function nn.AdaptiveAvgPool1d(size) end
+
 --- Means of windows that are chosen so that the output has a given size: [N, C, H, W] becomes [N, C, height, width].
 ---@param size integer|integer[] one number, or {height, width}
 ---@return neap.Module
 function nn.AdaptiveAvgPool2d(size) end
+
+--- The largest of windows that are chosen so that the output has a given size: [N, C, L] becomes [N, C, size].
+---@param size integer
+---@return neap.Module
+function nn.AdaptiveMaxPool1d(size) end
+
+--- The largest of windows that are chosen so that the output has a given size: [N, C, H, W] becomes
+--- [N, C, height, width].
+---@param size integer|integer[] one number, or {height, width}
+---@return neap.Module
+function nn.AdaptiveMaxPool2d(size) end
+
+--- Dropout that keeps mean 0 and variance 1, for networks of SELU (Klambauer et al. 2017).
+---@param p? number from 0 to 1 (default 0.5)
+---@return neap.Module
+function nn.AlphaDropout(p) end
+
+--- The mean of each window: [N, C, L] becomes [N, C, L'].
+---@param kernel integer
+---@param options? neap.nn.AvgPoolOptions
+---@return neap.Module
+function nn.AvgPool1d(kernel, options) end
 
 --- The mean of each window: [N, C, H, W] becomes [N, C, H', W'].
 ---@param kernel integer|integer[] one number, or {height, width}
 ---@param options? neap.nn.AvgPoolOptions
 ---@return neap.Module
 function nn.AvgPool2d(kernel, options) end
+
+--- The mean of each window: [N, C, D, H, W] becomes [N, C, D', H', W'].
+---@param kernel integer|integer[] one number, or {depth, height, width}
+---@param options? neap.nn.AvgPoolOptions
+---@return neap.Module
+function nn.AvgPool3d(kernel, options) end
 
 --- `neap.binary_cross_entropy` as a layer: of probabilities and targets in [0, 1]. Options: `weight`, a tensor,
 --- `reduction`.
@@ -245,6 +278,33 @@ function nn.Bilinear(first, second, outputs, options) end
 ---@return neap.Module
 function nn.CELU(options) end
 
+--- Channels of all groups in turn (Zhang et al. 2018).
+---@param groups integer
+---@return neap.Module
+function nn.ChannelShuffle(groups) end
+
+--- What lies at the other end, along the last dimension.
+---@param amount integer|integer[] one number, or {left, right}
+---@return neap.Module
+function nn.CircularPad1d(amount) end
+
+--- What lies at the other ends, along the last two dimensions.
+---@param amount integer|integer[] one number, or {left, right, top, bottom}
+---@return neap.Module
+function nn.CircularPad2d(amount) end
+
+--- A number before and after the last dimension.
+---@param amount integer|integer[] one number, or {left, right}; negative ones cut
+---@param value number
+---@return neap.Module
+function nn.ConstantPad1d(amount, value) end
+
+--- A number around the last two dimensions.
+---@param amount integer|integer[] one number, or {left, right, top, bottom}; negative ones cut
+---@param value number
+---@return neap.Module
+function nn.ConstantPad2d(amount, value) end
+
 --- Cross-correlation along a length: [N, inputs, L] becomes [N, outputs, L'] with
 --- `L' = (L + 2 padding - dilation (kernel - 1) - 1) / stride + 1`, rounded down. Parameters `weight`
 --- [outputs, inputs / groups, kernel] and `bias` [outputs].
@@ -264,6 +324,25 @@ function nn.Conv1d(inputs, outputs, kernel, options) end
 ---@return neap.Module
 function nn.Conv2d(inputs, outputs, kernel, options) end
 
+--- Cross-correlation of volumes: [N, inputs, D, H, W] becomes [N, outputs, D', H', W'], sizes as in `Conv2d`.
+--- Parameters `weight` [outputs, inputs / groups, kernel depth, height, width] and `bias` [outputs].
+---@param inputs integer channels
+---@param outputs integer channels
+---@param kernel integer|integer[] one number, or {depth, height, width}
+---@param options? neap.nn.ConvOptions
+---@return neap.Module
+function nn.Conv3d(inputs, outputs, kernel, options) end
+
+--- The gradient of `Conv1d` as a layer, which enlarges: [N, inputs, L] becomes [N, outputs, L'] with
+--- `L' = (L - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1`. Parameters `weight`
+--- [inputs, outputs / groups, kernel] and `bias` [outputs].
+---@param inputs integer channels
+---@param outputs integer channels
+---@param kernel integer
+---@param options? neap.nn.ConvTransposeOptions
+---@return neap.Module
+function nn.ConvTranspose1d(inputs, outputs, kernel, options) end
+
 --- The gradient of `Conv2d` as a layer, which enlarges: [N, inputs, H, W] becomes [N, outputs, H', W'] with
 --- `H' = (H - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1`. Parameters `weight`
 --- [inputs, outputs / groups, kernel height, kernel width] and `bias` [outputs].
@@ -280,6 +359,11 @@ function nn.ConvTranspose2d(inputs, outputs, kernel, options) end
 ---@return neap.Module
 function nn.CosineEmbeddingLoss(options) end
 
+--- The cosine of the angle between vectors of two inputs.
+---@param options? {dim?: integer, eps?: number} the vectors' dimension (2) and least length (1e-8)
+---@return neap.Module
+function nn.CosineSimilarity(options) end
+
 --- `neap.cross_entropy` as a layer: of scores [N, classes, ...] and class indices or the classes' probabilities.
 --- Options: `weight` (a number for each class), `ignore_index`, `label_smoothing`, `reduction`.
 ---@param options? table
@@ -291,6 +375,21 @@ function nn.CrossEntropyLoss(options) end
 ---@param p? number from 0 to 1 (default 0.5)
 ---@return neap.Module
 function nn.Dropout(p) end
+
+--- In training each channel of [N, C, L] is 0 as a whole with probability p, else `x / (1 - p)`.
+---@param p? number from 0 to 1 (default 0.5)
+---@return neap.Module
+function nn.Dropout1d(p) end
+
+--- In training each channel of [N, C, H, W] is 0 as a whole with probability p, else `x / (1 - p)`.
+---@param p? number from 0 to 1 (default 0.5)
+---@return neap.Module
+function nn.Dropout2d(p) end
+
+--- In training each channel of [N, C, D, H, W] is 0 as a whole with probability p, else `x / (1 - p)`.
+---@param p? number from 0 to 1 (default 0.5)
+---@return neap.Module
+function nn.Dropout3d(p) end
 
 --- x where positive, else `alpha (exp(x) - 1)` (Clevert et al. 2015)
 ---@param options? neap.nn.ELUOptions
@@ -310,6 +409,13 @@ function nn.Embedding(count, width, options) end
 ---@param last? integer (default -1)
 ---@return neap.Module
 function nn.Flatten(first, last) end
+
+--- Columns added up to images: [N, C kh kw, places] becomes [N, C, height, width].
+---@param size integer|integer[] of the output: one number, or {height, width}
+---@param kernel integer|integer[] one number, or {height, width}
+---@param options? {dilation?: integer|integer[], padding?: integer|integer[], stride?: integer|integer[]}
+---@return neap.Module
+function nn.Fold(size, kernel, options) end
 
 --- `x Phi(x)`, where Phi is the distribution function of N(0, 1) (Hendrycks and Gimpel 2016)
 ---@param options? neap.nn.GELUOptions
@@ -444,11 +550,23 @@ function nn.MSELoss(options) end
 ---@return neap.Module
 function nn.MarginRankingLoss(options) end
 
+--- The largest of each window: [N, C, L] becomes [N, C, L'].
+---@param kernel integer
+---@param options? neap.nn.MaxPoolOptions
+---@return neap.Module
+function nn.MaxPool1d(kernel, options) end
+
 --- The largest of each window: [N, C, H, W] becomes [N, C, H', W'].
 ---@param kernel integer|integer[] one number, or {height, width}
 ---@param options? neap.nn.MaxPoolOptions
 ---@return neap.Module
 function nn.MaxPool2d(kernel, options) end
+
+--- The largest of each window: [N, C, D, H, W] becomes [N, C, D', H', W'].
+---@param kernel integer|integer[] one number, or {depth, height, width}
+---@param options? neap.nn.MaxPoolOptions without dilation
+---@return neap.Module
+function nn.MaxPool3d(kernel, options) end
 
 --- `x tanh(softplus(x))` (Misra 2019)
 ---@return neap.Module
@@ -500,6 +618,21 @@ function nn.NLLLoss(options) end
 ---@return neap.Module
 function nn.PReLU(options) end
 
+--- The p-norm of the difference of two inputs plus eps, along the last dimension.
+---@param options? {p?: number, eps?: number, keepdim?: boolean} 2, 1e-6 and false when left out
+---@return neap.Module
+function nn.PairwiseDistance(options) end
+
+--- Pixels out of channels: [N, C r r, H, W] becomes [N, C, H r, W r] (Shi et al. 2016).
+---@param upscale_factor integer r
+---@return neap.Module
+function nn.PixelShuffle(upscale_factor) end
+
+--- Channels out of pixels: [N, C, H r, W r] becomes [N, C r r, H, W].
+---@param downscale_factor integer r
+---@return neap.Module
+function nn.PixelUnshuffle(downscale_factor) end
+
 --- `neap.poisson_nll_loss` as a layer: of a rate, or its logarithm, and counts. Options: `log_input`, `full`, `eps`,
 --- `reduction`.
 ---@param options? table
@@ -526,6 +659,26 @@ function nn.ReLU() end
 --- x, but no less than 0 and no more than 6
 ---@return neap.Module
 function nn.ReLU6() end
+
+--- What lies beside the edge, mirrored, along the last dimension.
+---@param amount integer|integer[] one number, or {left, right}
+---@return neap.Module
+function nn.ReflectionPad1d(amount) end
+
+--- What lies beside the edges, mirrored, along the last two dimensions.
+---@param amount integer|integer[] one number, or {left, right, top, bottom}
+---@return neap.Module
+function nn.ReflectionPad2d(amount) end
+
+--- The edge repeated along the last dimension.
+---@param amount integer|integer[] one number, or {left, right}
+---@return neap.Module
+function nn.ReplicationPad1d(amount) end
+
+--- The edges repeated along the last two dimensions.
+---@param amount integer|integer[] one number, or {left, right, top, bottom}
+---@return neap.Module
+function nn.ReplicationPad2d(amount) end
 
 --- ELU with the slope and alpha that keep mean 0 and variance 1 (Klambauer et al. 2017)
 ---@return neap.Module
@@ -607,10 +760,27 @@ function nn.TransformerEncoderLayer(width, heads, options) end
 ---@return neap.Module
 function nn.TripletMarginLoss(options) end
 
+--- One dimension split into several.
+---@param dim integer
+---@param sizes integer[] of which one may be -1
+---@return neap.Module
+function nn.Unflatten(dim, sizes) end
+
+--- Windows as columns: [N, C, H, W] becomes [N, C kh kw, places].
+---@param kernel integer|integer[] one number, or {height, width}
+---@param options? {dilation?: integer|integer[], padding?: integer|integer[], stride?: integer|integer[]}
+---@return neap.Module
+function nn.Unfold(kernel, options) end
+
 --- Enlarges images: [N, C, H, W] becomes [N, C, H', W'].
 ---@param options neap.nn.UpsampleOptions
 ---@return neap.Module
 function nn.Upsample(options) end
+
+--- Zeros around the last two dimensions.
+---@param amount integer|integer[] one number, or {left, right, top, bottom}; negative ones cut
+---@return neap.Module
+function nn.ZeroPad2d(amount) end
 
 --- State to assign to a field of a module: it is saved but not trained. Assigning a tensor to the field later writes
 --- to it; in what is compiled, differentiated or trained the write happens when a call has run to its end, and of an

@@ -305,6 +305,12 @@ function neap.manual_seed(seed) end
 ---@return string
 function neap.memory_summary() end
 
+--- Grids of coordinates: for vectors of m and n entries two tensors [m, n], and so on; with `indexing` "xy" the first
+--- two dimensions change places. As in `local y, x = neap.meshgrid(rows, columns)`.
+---@param ... neap.Tensor|{indexing: "ij"|"xy"} vectors, then options (indexing is "ij" when left out)
+---@return neap.Tensor ...
+function neap.meshgrid(...) end
+
 --- Writes a table of tensors, plain values and such tables to an HDF5 file, whole or not at all. h5py reads it:
 --- tensors are datasets, tables of them groups, the rest attributes.
 ---@param path string
@@ -320,10 +326,24 @@ function neap.save(path, t) end
 ---@return neap.Tensor ...
 function neap.split(x, size, options) end
 
+--- Products of two tensors summed over dimensions of both: the last `dims` of the first with the first of the second,
+--- or those that two lists name; the other dimensions stay, the first input's in front.
+---@param a neap.Tensor
+---@param b neap.Tensor
+---@param options? integer|{dims: integer|integer[][]} (default 2)
+---@return neap.Tensor
+function neap.tensordot(a, b, options) end
+
 --- A trainer.
 ---@param options neap.TrainerOptions
 ---@return neap.Trainer
 function neap.trainer(options) end
+
+--- The entries of a dimension one by one, without it.
+---@param x neap.Tensor
+---@param options? integer|{dim: integer}
+---@return neap.Tensor ...
+function neap.unbind(x, options) end
 
 --- An update. The loss is traced once for each signature of its inputs (dtypes, shapes, modes of modules) and then
 --- runs without Lua: what changes from step to step must be an input, numbers included. What a trace keeps, and which
