@@ -180,8 +180,8 @@ static int assign(lua_State *L) {
 
 void neap__open_trace(lua_State *L) {
   static const luaL_Reg none[] = {{NULL, NULL}};
-  static const luaL_Reg functions[] = {{"trace", trace}, {"untraced", untraced}, {"tracing", tracing},
-                                       {"at", at},       {"assign", assign},     {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"traced", trace}, {"untraced", untraced}, {"tracing", tracing},
+                                       {"at", at},        {"assign", assign},     {NULL, NULL}};
   neap__class_new(L, &guard_class, none, none);
   luaL_setfuncs(L, functions, 0);
 }

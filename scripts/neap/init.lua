@@ -7,7 +7,7 @@ local neap = {}
 
 -- What scripts of this library share with the core, and scripts of users need not see.
 local private = {
-  parameter = true, is_parameter = true, trace = true, tracing = true, at = true, snapshot = true,
+  parameter = true, is_parameter = true, traced = true, tracing = true, at = true, snapshot = true,
   changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
   random_state = true, method = true, isatty = true, untraced = true, writable = true, settle = true,
   custom_begin = true, custom_end = true, op_info = true, op_names = true, op_topics = true, variables = true,

@@ -26,7 +26,7 @@ function M.trace(fn, what, ...)
     fn, body = function(...) return object(...) end, getmetatable(object).__call
   end
   local snapshots = {type(body) == "function" and core.snapshot(body) or nil}
-  local calls, graph, n_outputs = module.listen(core.trace, fn, ...)
+  local calls, graph, n_outputs = module.listen(core.traced, fn, ...)
   for _, forward in ipairs(module.forwards(calls)) do snapshots[#snapshots + 1] = core.snapshot(forward) end
   local used = module.used(calls)
   for _, snapshot in ipairs(snapshots) do core.settle(snapshot, graph, used) end

@@ -4,14 +4,14 @@ local expect = require "support.expect"
 
 local function raises(code, fn, ...) return expect.fails(code, {...}, fn) end
 
-local function traced(...) return (core.trace(...)) end
+local function traced(...) return (core.traced(...)) end
 
 describe("a trace", function()
   it("gives a graph that computes what the function does", function()
     local w = neap.tensor {{1, 2}, {3, 4}}
     local function f(x, scale) return (x:matmul(w) * scale):relu(), x:sum() end
     local x = neap.tensor {{1, -1}, {2, 0.5}}
-    local graph, n = core.trace(f, x, 2)
+    local graph, n = core.traced(f, x, 2)
     assert.are.equal(2, n)
     local y, s = core.run(graph, x, 3)
     local expected_y, expected_s = f(x, 3)
@@ -20,14 +20,14 @@ describe("a trace", function()
   end)
 
   it("takes numbers as run-time scalars and gives numbers back", function()
-    local graph = core.trace(function(a, b) return a * b, 7 end, 1, 2)
+    local graph = core.traced(function(a, b) return a * b, 7 end, 1, 2)
     local product, seven = core.run(graph, 3, 4.5)
     assert.are.same({13.5, 7}, {product:item(), seven:item()})
   end)
 
   it("reads the tensors it refers to at each run", function()
     local w = neap.tensor {1, 2}
-    local graph = core.trace(function(x) return x * w end, w)
+    local graph = core.traced(function(x) return x * w end, w)
     local captured = graph:captures()
     assert.are.equal(1, #captured)
     assert.are.same({1, 2}, captured[1]:totable())
@@ -40,13 +40,13 @@ describe("a trace", function()
   it("gives views, indexing and constants their place in the graph", function()
     local function f(x) return x[{{}, {1, 2}}]:reshape(-1) + x[2][1] + neap.zeros(4) + neap.ones_like(x[1]):sum() end
     local x = neap.arange(6, {dtype = "fp32"}):reshape(2, 3)
-    local graph = core.trace(f, x)
+    local graph = core.traced(f, x)
     assert.are.equal(0, #graph:captures())
     assert.are.same(f(x):totable(), core.run(graph, x):totable())
   end)
 
   it("knows shapes and dtypes but no values", function()
-    core.trace(function(x)
+    core.traced(function(x)
       assert.are.same({2, 3}, (x + 1).shape)
       assert.are.equal("fp32", x.dtype)
       assert.is_truthy(tostring(x):find("traced", 1, true))
@@ -55,7 +55,7 @@ describe("a trace", function()
     end, neap.ones(2, 3))
     assert.is_false(core.tracing())
     for _, method in ipairs {"item", "totable", "tobytes"} do
-      local err = raises("INVALID", function() core.trace(function(x) return x[method](x) end, neap.ones(1)) end,
+      local err = raises("INVALID", function() core.traced(function(x) return x[method](x) end, neap.ones(1)) end,
         method .. "() inside a traced function")
       assert.is_truthy(err.where:match("trace_spec%.lua:%d+$"))
     end
@@ -64,23 +64,23 @@ describe("a trace", function()
   it("refuses what it could not repeat", function()
     local w = neap.ones(2)
     local x = neap.ones(2)
-    raises("INVALID", function() core.trace(function(v) v[1] = 2 return v end, x) end, "neap.where")
-    raises("INVALID", function() core.trace(function(v) w[1] = 2 return v end, x) end, "neap.where")
-    raises("INVALID", function() core.trace(function(v) w:copy_(v) return v end, x) end, "copy_")
-    raises("INVALID", function() core.trace(function(v) return v + neap.rand(2) end, x) end, "rand inside")
-    raises("INVALID", function() core.trace(function() return nil end, x) end, "result 1", "nil")
-    raises("INVALID", function() core.trace(function() end, x) end, "nothing")
-    raises("INVALID", function() core.trace(function(v) return core.trace(function(u) return u end, v) end, x) end,
+    raises("INVALID", function() core.traced(function(v) v[1] = 2 return v end, x) end, "neap.where")
+    raises("INVALID", function() core.traced(function(v) w[1] = 2 return v end, x) end, "neap.where")
+    raises("INVALID", function() core.traced(function(v) w:copy_(v) return v end, x) end, "copy_")
+    raises("INVALID", function() core.traced(function(v) return v + neap.rand(2) end, x) end, "rand inside")
+    raises("INVALID", function() core.traced(function() return nil end, x) end, "result 1", "nil")
+    raises("INVALID", function() core.traced(function() end, x) end, "nothing")
+    raises("INVALID", function() core.traced(function(v) return core.traced(function(u) return u end, v) end, x) end,
       "do not nest")
-    raises("INVALID", function() core.trace(nil, x) end, "function")
-    raises("INVALID", function() core.trace(function(v) return v end, "x") end, "input 1", "'x'")
+    raises("INVALID", function() core.traced(nil, x) end, "function")
+    raises("INVALID", function() core.traced(function(v) return v end, "x") end, "input 1", "'x'")
     assert.are.same({1, 1}, w:totable())
   end)
 
   it("ends with an error and leaves nothing behind", function()
     collectgarbage()
     local before = neap.memory().in_use
-    local ok, err = pcall(core.trace, function(x)
+    local ok, err = pcall(core.traced, function(x)
       local y = x + 1
       error({mine = y.ndim})
     end, neap.ones(3))
@@ -94,7 +94,7 @@ describe("a trace", function()
   end)
 
   it("can go on after an error that was caught inside", function()
-    local graph = core.trace(function(x)
+    local graph = core.traced(function(x)
       assert.is_false(pcall(x.reshape, x, 7))
       return x * 2
     end, neap.ones(3))
@@ -103,22 +103,22 @@ describe("a trace", function()
 
   it("names the line of the script in errors of ops", function()
     local err = raises("SHAPE", function()
-      core.trace(function(x) return x + neap.ones(5) end, neap.ones(3))
+      core.traced(function(x) return x + neap.ones(5) end, neap.ones(3))
     end, "add", "[3]", "[5]")
     assert.is_truthy(err.where:match("trace_spec%.lua:%d+$"))
   end)
 
   it("is left by its values only through results", function()
     local leaked
-    core.trace(function(x) leaked = x * 2 return leaked end, neap.ones(3))
+    core.traced(function(x) leaked = x * 2 return leaked end, neap.ones(3))
     raises("INVALID", function() return leaked + 1 end, "has ended")
     raises("INVALID", function() return leaked:totable() end, "has ended")
-    raises("INVALID", function() return core.trace(function(x) return x + leaked end, neap.ones(3)) end, "has ended")
+    raises("INVALID", function() return core.traced(function(x) return x + leaked end, neap.ones(3)) end, "has ended")
   end)
 
   it("can step aside for what has to happen at once", function()
     local sum
-    core.trace(function(x)
+    core.traced(function(x)
       sum = core.untraced(function(n) return neap.ones(n):sum():item() end, 4)
       assert.is_true(core.tracing())
       assert.is_false(pcall(core.untraced, function() return x + 1 end))
@@ -129,7 +129,7 @@ describe("a trace", function()
 
   it("runs in a coroutine, but does not yield", function()
     local co = coroutine.wrap(function()
-      local ok, err = pcall(core.trace, function(x) coroutine.yield() return x end, neap.ones(1))
+      local ok, err = pcall(core.traced, function(x) coroutine.yield() return x end, neap.ones(1))
       assert.is_false(ok)
       assert.is_truthy(tostring(err):find("yield", 1, true))
       return core.run(traced(function(x) return x + 1 end, neap.ones(1)), neap.ones(1)):item()
@@ -142,7 +142,7 @@ describe("gradients", function()
   it("are appended for inputs and tensors, zeros where there is none", function()
     local w, unused = neap.tensor {2, 3}, neap.tensor {{1, 1}}
     local x = neap.tensor {4, 5}
-    local graph = core.trace(function(a, s) return (a * w * s):sum() end, x, 10)
+    local graph = core.traced(function(a, s) return (a * w * s):sum() end, x, 10)
     assert.are.equal(graph, graph:differentiate {inputs = {1, 2}, tensors = {w, unused}})
     local value, dx, ds, dw, none = core.run(graph, x, 10)
     assert.are.equal(230, value:item())
@@ -154,7 +154,7 @@ describe("gradients", function()
 
   it("stop at detach", function()
     local x = neap.tensor {1, 2}
-    local graph = core.trace(function(a) return (a * a:detach()):sum() end, x)
+    local graph = core.traced(function(a) return (a * a:detach()):sum() end, x)
     local value, dx = core.run(graph:differentiate {inputs = {1}}, x)
     assert.are.equal(5, value:item())
     assert.are.same({1, 2}, dx:totable())
@@ -165,9 +165,9 @@ describe("gradients", function()
     local function double(v) return v * 2 end
     raises("SHAPE", function() traced(double, x):differentiate {inputs = {1}} end, "[2]", "scalar")
     local i = neap.ones(2, {dtype = "int64"})
-    raises("DTYPE", function() core.trace(function(v) return v:sum() end, i):differentiate {inputs = {1}} end, "int64")
+    raises("DTYPE", function() core.traced(function(v) return v:sum() end, i):differentiate {inputs = {1}} end, "int64")
     raises("DTYPE", function()
-      core.trace(function(v, k) return (v * k:to("fp32")):sum() end, x, i):differentiate {inputs = {2}}
+      core.traced(function(v, k) return (v * k:to("fp32")):sum() end, x, i):differentiate {inputs = {2}}
     end, "input 2", "int64")
     local function sum(v) return v:sum() end
     raises("RANGE", function() traced(sum, x):differentiate {inputs = {2}} end, "2", "1")
@@ -218,7 +218,7 @@ describe("a program", function()
   end)
 
   it("names the modules that its nodes come from", function()
-    local graph = core.trace(function(v)
+    local graph = core.traced(function(v)
       assert.are.equal("", core.at("block1.fc"))
       local h = v * 2
       assert.are.equal("block1.fc", core.at(""))
@@ -229,7 +229,7 @@ describe("a program", function()
   end)
 
   it("takes batch dimensions that agree", function()
-    local graph = core.trace(function(a, b) return (a + b):sum() end, neap.ones(4, 2), neap.ones(4, 2))
+    local graph = core.traced(function(a, b) return (a + b):sum() end, neap.ones(4, 2), neap.ones(4, 2))
     assert.are.equal(16, core.program(graph, {batch_dims = {1, 1}})(neap.ones(4, 2), neap.ones(4, 2)):item())
     raises("SHAPE", function() core.program(graph, {batch_dims = {1, 2}}) end, "2 samples", "4")
     raises("RANGE", function() core.program(graph, {batch_dims = {3, 1}}) end, "batch_dims", "3")
@@ -238,7 +238,7 @@ describe("a program", function()
 
   it("writes what the function assigns, unless it must not", function()
     local z = neap.zeros(1)
-    local graph = core.trace(function(v)
+    local graph = core.traced(function(v)
       core.assign(z, v:sum():reshape(1))
       return v
     end, x)
@@ -254,7 +254,7 @@ describe("a program", function()
 
   it("cannot run inside a traced function", function()
     local program = core.program(traced(function(v) return v + 1 end, x))
-    raises("INVALID", function() core.trace(function() return program(x) end, x) end, "call the function itself")
+    raises("INVALID", function() core.traced(function() return program(x) end, x) end, "call the function itself")
   end)
 
   it("frees what it holds when it is closed", function()

@@ -101,7 +101,7 @@ describe("A program that assigns", function()
     program(rows, t)
     raises("RANGE", function() program(neap.tensor({0, 3}, {dtype = "int64"}), t) end, "3")
     assert.equal(1, count:item())
-    raises("SHAPE", function() core.program((core.trace(function(x)
+    raises("SHAPE", function() core.program((core.traced(function(x)
       neap.assign(count, x)
       return x
     end, neap.ones(2)))) end, "assign", "[2]", "[1]")
@@ -121,7 +121,7 @@ describe("A program that assigns", function()
 
   it("through the cache of programs writes to the tensors of its own graph", function()
     local function counting(t)
-      return (core.trace(function(x)
+      return (core.traced(function(x)
         neap.assign(t, t + x)
         return x
       end, 1))
@@ -138,7 +138,7 @@ describe("A program that assigns", function()
     local before = neap.memory().in_use
     for _ = 1, 3 do
       local big = neap.zeros(1 << 20)
-      core.run((core.trace(function(x)
+      core.run((core.traced(function(x)
         neap.assign(big, big + x)
         return x
       end, 1)), 1)
@@ -229,7 +229,7 @@ describe("While an update is unfinished, a program", function()
       raises("BUSY", function() program(1) end, use, "unfinished update")
       assert.equal(before, targets[use]:tobytes())
     end
-    raises("BUSY", function() core.run((core.trace(function(v)
+    raises("BUSY", function() core.run((core.traced(function(v)
       neap.assign(teacher, teacher * v)
       return v
     end, 1)), 2) end, "unfinished update")

@@ -37,7 +37,7 @@ end
 local function shapes_by_module(m, module, ...)
   local inputs = table.pack(...)
   local calls = module.listen(function()
-    return core.trace(function(...) return m(...) end, table.unpack(inputs, 1, inputs.n))
+    return core.traced(function(...) return m(...) end, table.unpack(inputs, 1, inputs.n))
   end)
   local shapes = {}
   for _, c in ipairs(calls) do
