@@ -88,9 +88,22 @@ static uint32_t leaf(neap_lowering *l, neap_id id) {
   return l->map[id] = v;
 }
 
-static uint32_t value_of(neap_lowering *l, neap_id id) {
-  if (l->map[id] != NEAP_NONE) return l->map[id];
-  return leaf(l, id);
+/* Where the value is; a node must have run before what takes its results. */
+static neap_status find(neap_lowering *l, neap_id id, uint32_t *v) {
+  *v = l->map[id];
+  if (*v != NEAP_NONE) return NEAP_OK;
+  if (l->p->graph->values[id].kind == NEAP_VALUE_NODE)
+    return neap__fail(l->err, NEAP_INTERNAL, "a value is planned to be taken before it is computed");
+  *v = leaf(l, id);
+  return *v == NEAP_NONE ? neap__plan_nomem(l->err) : NEAP_OK;
+}
+
+/* An input of which only the shape is used may be computed later, or never: then it is a value without bytes. */
+static neap_status find_input(neap_lowering *l, const neap_node *n, uint32_t i, uint32_t *v) {
+  const neap_id id = n->in[i];
+  if (!neap__shape_only(n->op, i) || l->map[id] != NEAP_NONE) return find(l, id, v);
+  *v = new_value(l->p, neap__desc_of(l->p->graph, id), &l->p->info[id].batch, NEAP_LAYOUT_PLAIN);
+  return *v == NEAP_NONE ? neap__plan_nomem(l->err) : NEAP_OK;
 }
 
 neap_status neap__lower_begin(neap_lowering *l) {
@@ -134,8 +147,10 @@ static uint32_t in_layout(neap_lowering *l, uint32_t v, neap_layout layout) {
 
 static neap_status lower_alias(neap_lowering *l, const neap_node *n) {
   neap_program *p = l->p;
-  uint32_t in = value_of(l, n->in[0]);
-  if (in != NEAP_NONE) in = in_layout(l, in, NEAP_LAYOUT_PLAIN);
+  uint32_t in;
+  neap_status st = find(l, n->in[0], &in);
+  if (st != NEAP_OK) return st;
+  in = in_layout(l, in, NEAP_LAYOUT_PLAIN);
   uint32_t out = new_value(p, neap__desc_of(p->graph, n->out[0]), &p->info[n->out[0]].batch, NEAP_LAYOUT_PLAIN);
   if (in == NEAP_NONE || out == NEAP_NONE) return neap__plan_nomem(l->err);
   neap_pvalue *a = &p->values[in], *b = &p->values[out];
@@ -250,8 +265,8 @@ neap_status neap__lower_node(neap_lowering *l, const neap_node *n) {
   neap_layout will[NEAP_MAX_OUT];
   if (!in || !want) return neap__plan_nomem(l->err);
   for (uint32_t i = 0; i < n->n_in; i++) {
-    in[i] = value_of(l, n->in[i]);
-    if (in[i] == NEAP_NONE) return neap__plan_nomem(l->err);
+    neap_status st = find_input(l, n, i, &in[i]);
+    if (st != NEAP_OK) return st;
   }
   neap_status st = ask_layouts(l, n, in, want, will);
   for (uint32_t i = 0; st == NEAP_OK && i < n->n_in; i++) {
@@ -304,8 +319,9 @@ static neap_status lower_output(neap_lowering *l, uint32_t output) {
   const neap_batch *b = &p->info[id].batch;
   if (neap__batch_carries(b) && p->n_micro > 1 && (b->dim != 0 || p->outputs[output].place != NEAP_PLACE_EXTERNAL))
     return not_in_pieces(l, output, b);
-  uint32_t v = value_of(l, id);
-  if (v == NEAP_NONE) return neap__plan_nomem(l->err);
+  uint32_t v;
+  neap_status st = find(l, id, &v);
+  if (st != NEAP_OK) return st;
   if (may_pin(p, v)) {
     pin(p, v, output);
     return NEAP_OK;

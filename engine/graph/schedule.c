@@ -29,10 +29,12 @@ static bool sum_known(const schedule *s, neap_id v) {
   return s->p->info[v].batch.kind == NEAP_B_SUM && s->low.map[v] != NEAP_NONE;
 }
 
+/* A sum of which only the shape is used need not be known: what takes the node may run before it (batch.c). */
 static bool ready(const schedule *s, const neap_node *n) {
   const neap_graph *g = s->p->graph;
   for (uint32_t i = 0; i < n->n_in; i++) {
     const neap_value *v = &g->values[n->in[i]];
+    if (neap__shape_only(n->op, i)) continue;
     if (v->kind == NEAP_VALUE_NODE && !s->done[v->node] && !sum_known(s, n->in[i])) return false;
   }
   return true;

@@ -135,6 +135,26 @@ describe("An update", function()
     assert.is_true(expect.same_bits(whole, train(24)))
   end)
 
+  it("spreads a gradient known beforehand over samples that are summed", function()
+    local x = neap.arange(24, {dtype = "fp32"}):reshape {8, 3}
+    local losses = {
+      sum = function(y) return y:sum(1):sum() end, mean = function(y) return y:mean(1):mean() * 24 end,
+      kept = function(y) return y:sum(1, true):sum() end, given = function(y) local s = y:sum(1) return s:sum(), s end,
+    }
+    for name, loss in pairs(losses) do
+      for _, micro in ipairs {8, 2, 1} do
+        local w = nn.Linear(3, 3, {bias = false})
+        w:load_state {weight = neap.zeros(3, 3)}
+        local update = neap.update {
+          loss = function(v) return loss(w(v)) end, optimizer = neap.optim.sgd {params = w, lr = 1}, grain = 1,
+        }
+        update:start_with(micro)
+        update(x)
+        assert.same({-84.0, -92.0, -100.0}, w.weight:totable()[2], name .. " in micro-batches of " .. micro)
+      end
+    end
+  end)
+
   it("gives the same sums within rounding in smaller micro-batches", function()
     local x, y = training.batch(16)
     local function train(micro)
