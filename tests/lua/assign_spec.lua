@@ -66,13 +66,13 @@ describe("neap.assign in an update", function()
     end
     local mean, var = loop(function(norm, a, b) norm(a) norm(b) end)
     for _, run in ipairs {
-      function(norm, a, b) neap.compile(function(x, y) return norm(x) + norm(y) end)(a, b) end,
+      function(norm, a, b) neap.compile(function(u, v) return norm(u) + norm(v) end)(a, b) end,
       function(norm, a, b)
-        neap.nn.value_and_grad(norm, function(x, y) return (norm(x) * norm(y)):sum() end)(a, b)
+        neap.nn.value_and_grad(norm, function(u, v) return (norm(u) * norm(v)):sum() end)(a, b)
       end,
       function(norm, a, b)
         neap.update {
-          loss = function(x, y) return (norm(x) * norm(y)):sum() end,
+          loss = function(u, v) return (norm(u) * norm(v)):sum() end,
           optimizer = neap.optim.sgd {params = norm:parameters(), lr = 0.1},
         }(a, b)
       end,
@@ -93,27 +93,27 @@ describe("neap.assign in an update", function()
     end)(neap.tensor({1, 2, 3}, {dtype = "int64"}))
     neap.assign(outside, neap.tensor({1, 2, 3}, {dtype = "int64"}))
     assert.are.same(outside:totable(), inside:totable())
-    neap.compile(function(x)
+    neap.compile(function(u)
       neap.assign(inside, 0.5)
-      return x
+      return u
     end)(neap.ones(1))
     assert.are.same({{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}, inside:totable())
-    expect.fails("SHAPE", {"assign", "[2]", "[2, 3]"}, neap.compile(function(x)
-      neap.assign(inside, x)
-      return x
+    expect.fails("SHAPE", {"assign", "[2]", "[2, 3]"}, neap.compile(function(u)
+      neap.assign(inside, u)
+      return u
     end), neap.ones(2))
   end)
 
   it("is not mixed up with reads through another view", function()
     local t = neap.zeros(2, 3)
     local row = t[1]
-    expect.fails("UNSUPPORTED", {"[2, 3]", "[3]", "another view", "assign_spec.lua"}, neap.compile(function(x)
-      neap.assign(t, x)
+    expect.fails("UNSUPPORTED", {"[2, 3]", "[3]", "another view", "assign_spec.lua"}, neap.compile(function(u)
+      neap.assign(t, u)
       return row + 1
     end), neap.ones(2, 3))
     local other = t[2]
-    local got = neap.compile(function(x) -- views that share no element are apart
-      neap.assign(row, x)
+    local got = neap.compile(function(u) -- views that share no element are apart
+      neap.assign(row, u)
       return other + row
     end)(neap.ones(3))
     assert.are.same({1, 1, 1}, got:totable())

@@ -8,30 +8,37 @@ local nn = neap.nn
 local function raises(code, fn, ...) return expect.fails(code, {...}, fn) end
 
 describe("A program that assigns", function()
-  it("computes from what was there before, and writes when it has run", function()
+  it("writes when it has run; a result taken before an assignment is of before it", function()
     local count, last = neap.zeros(2), neap.zeros(3)
     local program = neap.compile(function(x)
+      local before = count * 10
       neap.assign(count, count + 1)
       neap.assign(last, x * count:sum())
-      return count * 10, last
+      return before, last * 1, count
     end)
-    local seen, before = program(neap.tensor {1, 2, 3})
-    assert.same({{0, 0}, {0, 0, 0}}, {seen:totable(), before:totable()})
-    assert.same({{1, 1}, {0, 0, 0}}, {count:totable(), last:totable()})
-    seen, before = program(neap.tensor {4, 5, 6})
-    assert.same({{10, 10}, {0, 0, 0}}, {seen:totable(), before:totable()})
-    assert.same({{2, 2}, {8, 10, 12}}, {count:totable(), last:totable()})
+    local before, product, after = program(neap.tensor {1, 2, 3})
+    assert.same({{0, 0}, {2, 4, 6}, {1, 1}}, {before:totable(), product:totable(), after:totable()})
+    assert.same({{1, 1}, {2, 4, 6}}, {count:totable(), last:totable()})
+    before, product, after = program(neap.tensor {4, 5, 6})
+    assert.same({{10, 10}, {16, 20, 24}, {2, 2}}, {before:totable(), product:totable(), after:totable()})
+    assert.same({{2, 2}, {16, 20, 24}}, {count:totable(), last:totable()})
   end)
 
-  it("lets tensors change places", function()
-    local a, b = neap.tensor {1, 2}, neap.tensor {3, 4}
-    local program = neap.compile(function(x)
+  it("does as the same function outside of a trace, where tensors change places", function()
+    local function swap(a, b)
+      local old = a * 1
       neap.assign(a, b)
-      neap.assign(b, a)
+      neap.assign(b, old)
+    end
+    local a, b = neap.tensor {1, 2}, neap.tensor {3, 4}
+    swap(a, b)
+    assert.same({{3, 4}, {1, 2}}, {a:totable(), b:totable()})
+    local program = neap.compile(function(x)
+      swap(a, b)
       return x
     end)
     program(1)
-    assert.same({{3, 4}, {1, 2}}, {a:totable(), b:totable()})
+    assert.same({{1, 2}, {3, 4}}, {a:totable(), b:totable()})
   end)
 
   it("lets the last of several assignments count, also to views of the same tensor", function()
