@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bindings/lua/lua_neap.h"
+#include "op/op.h"
 
 static void set_string(lua_State *L, const char *key, const char *value) {
   if (!value) return;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bindings/lua/lua_neap.h"
+#include "op/op.h"
 
 /* --- at once ----------------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bindings/lua/lua_neap.h"
+#include "op/op.h"
 
 /* Where the parser stands: arguments are stack slots 1..top. */
 typedef struct parser {

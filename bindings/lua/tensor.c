@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bindings/lua/lua_neap.h"
+#include "op/op.h"
 
 static void drop(neap_handle *h) {
   neap_lua_tensor *t = (neap_lua_tensor *)h;

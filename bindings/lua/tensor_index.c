@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bindings/lua/lua_neap.h"
+#include "op/op.h"
 
 /* One part of a key: a single position, or a range. 0-based. */
 typedef struct part {

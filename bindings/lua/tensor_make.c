@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bindings/lua/lua_neap.h"
+#include "op/op.h"
 
 /* --- nested tables ----------------------------------------------------------------------------------- */
 

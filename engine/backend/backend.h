@@ -5,7 +5,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/threads.h"
-#include "op/op.h"
+#include "ir/record.h"
 
 #define NEAP_BACKEND_VERSION 1u
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/plan.h"
+#include "op/op.h"
 
 neap_status neap__plan_nomem(neap_error *err) {
   return neap__fail(err, NEAP_NOMEM, "the host allocator refused memory for a plan");

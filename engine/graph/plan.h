@@ -15,7 +15,7 @@
 #define NEAP_GRAPH_PLAN_H
 
 #include "graph/program.h"
-#include "op/op.h"
+#include "ir/record.h"
 
 #define NEAP_FOREVER UINT32_MAX
 /* Debug builds leave a gap after every block, filled with a pattern while the block lives. */

@@ -36,6 +36,7 @@ struct norm {
 
 #define LINES "kernels/cpu/batch_norm_lines.h"
 #include "kernels/cpu/both_dtypes.h"
+#include "op/op.h"
 
 enum { EPS, SAMPLES }; /* options */
 

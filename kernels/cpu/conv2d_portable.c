@@ -9,6 +9,7 @@
 #define T double
 #define FN(name) name##_f64
 #include "kernels/cpu/conv2d_cols.h"
+#include "op/op.h"
 
 #if defined(__AVX512F__)
 #define RATE 8e10

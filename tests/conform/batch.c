@@ -4,6 +4,7 @@
 
 #include "conform/conform.h"
 #include "graph/plan.h"
+#include "op/op.h"
 
 /* Two and a bit of the largest slabs that ops choose by themselves. */
 enum { SLAB = 64, BATCH = 2 * SLAB + 5, ODD = 5 };

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "graph/program.h"
-#include "op/op.h"
+#include "ir/record.h"
 #include "support/kernels.h"
 
 /* --- cases: sample.c --------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "conform/conform.h"
+#include "op/op.h"
 
 /* The step balances h^2 against 2^-53 / h; values are about 1. */
 static const double STEP = 0x1p-16;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "conform/oracle.h"
+#include "op/op.h"
 
 static void fill_from(kt_value *out, const kt_value *in) {
   for (int64_t i = 0; i < kt_count(out); i++) kt_set(out, i, kt_get(in, i));

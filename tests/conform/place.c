@@ -3,6 +3,7 @@
 
 #include "conform/conform.h"
 #include "graph/plan.h"
+#include "op/op.h"
 
 /* --- in place ----------------------------------------------------------------------------------------------- */
 

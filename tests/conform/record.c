@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "conform/conform.h"
+#include "op/op.h"
 
 static void check_name(const cf_case *c) {
   for (const char *p = c->op->name; *p; p++)

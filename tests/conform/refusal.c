@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conform/conform.h"
+#include "op/op.h"
 
 /* What was changed in a case: an input (option NULL) or an option. */
 typedef struct change {

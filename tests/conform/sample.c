@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conform/conform.h"
+#include "op/op.h"
 
 static const char *const short_names[] = {"f32", "f64", "i64", "i32", "u8", "bool"};
 enum { SHORT_NAMES = sizeof short_names / sizeof short_names[0] };

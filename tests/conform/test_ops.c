@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "conform/conform.h"
+#include "op/op.h"
 
 typedef struct check {
   const char *name;

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "memory/resource.h"
+#include "op/op.h"
 #include "support/kernels.h"
 
 static neap_host host;

@@ -3,6 +3,7 @@
 
 #include "kernel_case.h"
 #include "memory/resource.h"
+#include "op/op.h"
 
 static neap_status open_named(const char *device, fail_host *h, neap_backend **out, neap_error *err) {
   neap_backend_config c = {.size = sizeof c, .host = &h->host};

@@ -1,4 +1,5 @@
 #include "kernel_case.h"
+#include "op/op.h"
 
 /* Each check runs by oneDNN, where it is built in, and by the portable kernels. */
 static case_device devices[2];

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kernels/cpu/vmath.h"
+#include "op/op.h"
 #include "support/kernels.h"
 
 /* --- accuracy --- */
@@ -163,7 +164,8 @@ static void special_values(void **state) {
 
 /* The place of an element in a tensor does not show in its bits. */
 static void bits_do_not_depend_on_place(void **state) {
-  static const char *const ops[] = {"exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "gelu_erf", "softplus_unit"};
+  static const char *const ops[] = {"exp", "expm1",   "log",      "log1p",        "tanh",
+                                    "erf", "sigmoid", "gelu_erf", "softplus_unit"};
   (void)state;
   kt_value x = kt_make("f32[1027]"), one = kt_make("f32[1]");
   kt_fill(&x, 9, 1);

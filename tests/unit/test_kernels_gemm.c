@@ -1,6 +1,7 @@
 #include "kernel_case.h"
 
 #include "kernels/cpu/gemm.h"
+#include "op/op.h"
 
 static case_device device;
 

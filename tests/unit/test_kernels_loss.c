@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "op/op.h"
 #include "support/kernels.h"
 
 /* --- softmax --- */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "op/op.h"
 #include "support/kernels.h"
 
 /* Place i of a row-major shape as indices, and back. */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "op/op.h"
 #include "support/kernels.h"
 
 static const neap_batch constant = {.kind = NEAP_B_CONST}, total = {.kind = NEAP_B_SUM};

@@ -1,4 +1,5 @@
 #include "kernel_case.h"
+#include "op/op.h"
 
 static case_device device;
 

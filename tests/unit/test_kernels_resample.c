@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "op/op.h"
 #include "support/kernels.h"
 
 enum { AREA, NEAREST, BILINEAR };
