@@ -1,5 +1,5 @@
-# Tables made from the folders: build/generated/{op_table.inc,cpu_table.inc,scripts.c}. Adding a file or a
-# row there is the whole registration.
+# Tables made from the folders: build/generated/{op_table.inc,cpu_table.inc,oracle_table.inc,scripts.c}. Adding a
+# file or a row there is the whole registration.
 
 set(NEAP_GENERATED ${CMAKE_CURRENT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${NEAP_GENERATED})
@@ -20,11 +20,13 @@ endfunction()
 
 file(GLOB op_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/engine/op/*.c ${PROJECT_SOURCE_DIR}/engine/op/*.def)
 file(GLOB cpu_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cpu/*.c)
+file(GLOB oracle_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/conform/oracle_*.c)
 file(GLOB_RECURSE script_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scripts/neap/*.lua)
 
 neap_generate(op_table.inc make_table.cmake ${op_inputs})
 neap_generate(cpu_table.inc make_table.cmake ${cpu_inputs})
+neap_generate(oracle_table.inc make_table.cmake ${oracle_inputs})
 neap_generate(scripts.c embed_scripts.cmake ${script_inputs})
 
 add_custom_target(neap_generated DEPENDS ${NEAP_GENERATED}/op_table.inc ${NEAP_GENERATED}/cpu_table.inc
-                                         ${NEAP_GENERATED}/scripts.c)
+                                         ${NEAP_GENERATED}/oracle_table.inc ${NEAP_GENERATED}/scripts.c)

@@ -2,13 +2,14 @@
 # Writes XX(NAME), one a line, sorted by bytes, for every registration in the listed files:
 #   const neap_op neap__op_NAME = {      NEAP_CPU_KERNEL(NAME)
 #   UNARY(NAME, ...  BINARY(NAME, ...  COMPARE(NAME, ...  TERNARY(NAME, ...
+#   const cf_oracle_row cf_oracles_NAME[] = {
 # A registration begins its line, so that one in a comment does not count.
 
 cmake_minimum_required(VERSION 3.25)
 
 set(name "([a-z][a-z0-9_]*)")
 set(forms "const neap_op neap__op_${name} *=" "NEAP_CPU_KERNEL\\(${name}\\)" "UNARY\\(${name},"
-          "BINARY\\(${name}," "COMPARE\\(${name}," "TERNARY\\(${name},")
+          "BINARY\\(${name}," "COMPARE\\(${name}," "TERNARY\\(${name}," "const cf_oracle_row cf_oracles_${name}\\[\\] *=")
 
 file(STRINGS ${INPUTS} files)
 set(names "")

@@ -10,11 +10,11 @@ static cf_oracle look_in(const cf_oracle_row *rows, const char *name) {
 }
 
 cf_oracle cf_oracle_of(const neap_op *op) {
-  const cf_oracle_row *const tables[] = {
-      cf_oracles_reduce,    cf_oracles_line,      cf_oracles_product,    cf_oracles_attention, cf_oracles_shape,
-      cf_oracles_repeat,    cf_oracles_index,     cf_oracles_loss,       cf_oracles_normalize, cf_oracles_activation,
-      cf_oracles_optimizer, cf_oracles_recurrent, cf_oracles_likelihood, cf_oracles_broadcast, cf_oracles_distance,
-      cf_oracles_order,     cf_oracles_margin,    cf_oracles_arrange,    cf_oracles_scatter,   cf_oracles_window};
+  static const cf_oracle_row *const tables[] = {
+#define XX(file) cf_oracles_##file,
+#include "oracle_table.inc"
+#undef XX
+  };
   cf_oracle fn = op->row ? cf_oracle_elementwise : NULL;
   for (size_t i = 0; i < sizeof tables / sizeof tables[0] && !fn; i++) fn = look_in(tables[i], op->name);
   return fn;

@@ -28,16 +28,15 @@ int64_t cf_index(const neap_shape *s, const cf_place *p);
 int64_t cf_spread(const neap_shape *s, const neap_shape *to, const cf_place *p);
 int32_t cf_dim(int64_t dim, int32_t ndim);
 
-/* One table for each file of oracles, ended by a name of NULL. */
+/* A file of oracles has a table that is named as the file, ended by a name of NULL; its line begins with
+ * const cf_oracle_row cf_oracles_NAME[] =, by which the build finds it. */
 typedef struct cf_oracle_row {
   const char *name;
   cf_oracle fn;
 } cf_oracle_row;
-extern const cf_oracle_row cf_oracles_reduce[], cf_oracles_line[], cf_oracles_product[], cf_oracles_attention[],
-    cf_oracles_shape[], cf_oracles_repeat[], cf_oracles_index[], cf_oracles_loss[], cf_oracles_normalize[],
-    cf_oracles_activation[], cf_oracles_optimizer[], cf_oracles_recurrent[], cf_oracles_likelihood[],
-    cf_oracles_broadcast[], cf_oracles_distance[], cf_oracles_order[], cf_oracles_margin[], cf_oracles_arrange[],
-    cf_oracles_scatter[], cf_oracles_window[];
+#define XX(file) extern const cf_oracle_row cf_oracles_##file[];
+#include "oracle_table.inc"
+#undef XX
 void cf_oracle_elementwise(const cf_case *c, const kt_value *in, kt_value *out); /* rows of elementwise.def */
 
 #endif
