@@ -252,7 +252,7 @@ void cf_check_higher(const cf_case *c) {
   if (c->op->nondiff || !runs(&wide) || without_gradient(&wide, 1)) return;
   for (int order = 2; order <= ORDERS; order++) {
     if (without_gradient(&wide, order)) {
-      cf_note(order == 2 ? "no gradient of the gradient" : "no gradient of the second gradient", c->op);
+      cf_complain(c, "has no gradient of order %d", order);
       return;
     }
     check_order(&wide, &(cf_order){order, 1});
