@@ -63,4 +63,3 @@ neap_status neap__budget_create(neap_host *h, neap_resource *below, uint64_t lim
 }
 
 void neap__budget_set(neap_resource *budget, uint64_t limit) { ((budget_resource *)budget)->limit = limit; }
-
