@@ -41,31 +41,17 @@ static const char *const arg_samples[] = {"f32[2,3]:distinct",
                                           "i64[3,4]:below=3; dim=1",
                                           NULL};
 
-#define EXTREME(op_name, ...)                                                                         \
-  {                                                                                                   \
-    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .precision = NEAP_PREC_FOLLOW,             \
-    .opts = {{.name = "dim",                                                                          \
-              .type = NEAP_OPT_DIMS,                                                                  \
-              .doc = "Dimensions to go over, one or several; all when left out."},                    \
-             {.name = "keepdim",                                                                      \
-              .type = NEAP_OPT_BOOL,                                                                  \
-              .def = 0,                                                                               \
-              .has_default = true,                                                                    \
-              .doc = "Whether those dimensions stay, with size 1."}},                                 \
-    .infer = infer, .grad = grad, .batch = neap__batch_reduce, .samples = samples, .doc = __VA_ARGS__ \
+#define EXTREME(op_name, ...)                                                                                         \
+  {                                                                                                                   \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .precision = NEAP_PREC_FOLLOW,                             \
+    .opts = {NEAP_DIMS, NEAP_KEEPDIM}, .infer = infer, .grad = grad, .batch = neap__batch_reduce, .samples = samples, \
+    .doc = __VA_ARGS__                                                                                                \
   }
-#define POSITION(op_name, ...)                                                                             \
-  {                                                                                                        \
-    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .nondiff = true, .precision = NEAP_PREC_FOLLOW, \
-    .opts = {{.name = "dim",                                                                               \
-              .type = NEAP_OPT_DIMS,                                                                       \
-              .doc = "Dimensions to go over, one or several; all when left out."},                         \
-             {.name = "keepdim",                                                                           \
-              .type = NEAP_OPT_BOOL,                                                                       \
-              .def = 0,                                                                                    \
-              .has_default = true,                                                                         \
-              .doc = "Whether those dimensions stay, with size 1."}},                                      \
-    .infer = infer_arg, .batch = neap__batch_reduce, .samples = arg_samples, .doc = __VA_ARGS__            \
+#define POSITION(op_name, ...)                                                                                  \
+  {                                                                                                             \
+    .name = op_name, .min_in = 1, .max_in = 1, .n_out = 1, .nondiff = true, .precision = NEAP_PREC_FOLLOW,      \
+    .opts = {NEAP_DIMS, NEAP_KEEPDIM}, .infer = infer_arg, .batch = neap__batch_reduce, .samples = arg_samples, \
+    .doc = __VA_ARGS__                                                                                          \
   }
 
 const neap_op neap__op_amax =
@@ -110,12 +96,7 @@ const neap_op neap__op_aminmax = {
     .max_in = 1,
     .n_out = 2,
     .results = 2,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out."},
-             {.name = "keepdim",
-              .type = NEAP_OPT_BOOL,
-              .def = 0,
-              .has_default = true,
-              .doc = "Whether those dimensions stay, with size 1."}},
+    .opts = {NEAP_DIMS, NEAP_KEEPDIM},
     .expand_all = aminmax,
     .samples = samples,
     .doc = "Smallest and largest value over the dimensions `dim` (all when left out).",

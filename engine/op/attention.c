@@ -5,7 +5,7 @@
  * to the scores -> y: (..., L, F), lse: (..., L), minus infinity for a query that sees nothing, whose y is 0. */
 #include <math.h>
 
-#include "op/build.h"
+#include "op/formula.h"
 
 enum { CAUSAL, SCALE };
 
@@ -69,12 +69,6 @@ static neap_status infer(neap_infer *x) {
   return NEAP_OK;
 }
 
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
-#define DIV(a, b) neap__build2(g, &neap__op_div, a, b)
-#define WHERE(a, b, c) neap__build3(g, &neap__op_where, a, b, c)
-
 /* --- out of other ops, with tensors of all pairs --- */
 
 static neap_id product(neap_graph *g, neap_id a, neap_id b, bool ta, bool tb) {
@@ -111,7 +105,7 @@ static neap_id weights(neap_graph *g, const neap_opt *opt, const neap_id *qk, ne
   const neap_id nothing = neap__build2(g, &neap__op_eq, lse, neap__const_like(g, lse, -(double)INFINITY));
   const neap_id base = WHERE(nothing, neap__const_like(g, lse, 0), lse);
   const neap_id beside = neap__insert_dim(g, base, neap__desc_at(g, lse).shape.ndim);
-  return neap__build1(g, &neap__op_exp, SUB(scores(g, opt, qk, mask), beside));
+  return EXP(SUB(scores(g, opt, qk, mask), beside));
 }
 
 /* The sum of p t over keys, where p adds up to 1 up to rounding; 0 for a query that sees nothing. */

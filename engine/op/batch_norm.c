@@ -6,7 +6,7 @@
  * which each micro-batch adds its mean and its variance by its share of the samples. */
 #include <float.h>
 
-#include "op/build.h"
+#include "op/formula.h"
 
 enum { EPS, SAMPLES };
 
@@ -125,10 +125,6 @@ static neap_status infer_grad(neap_infer *x) {
   return NEAP_OK;
 }
 
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
-
 static neap_id sum_channels(neap_graph *g, neap_id v) {
   const int32_t n = neap__desc_at(g, v).shape.ndim;
   int64_t dims[NEAP_MAX_DIMS] = {0};
@@ -194,7 +190,7 @@ static neap_id beside(neap_graph *g, neap_id v, neap_id x) {
 static neap_id by_running(neap_graph *g, neap_id x, neap_id mean, neap_id var, const neap_id *wb, double eps) {
   neap_id scale = neap__build1(g, &neap__op_rsqrt, ADD(var, neap__const_like(g, var, eps)));
   if (wb) scale = MUL(scale, wb[0]);
-  neap_id shift = neap__build1(g, &neap__op_neg, MUL(mean, scale));
+  neap_id shift = NEG(MUL(mean, scale));
   if (wb) shift = ADD(shift, wb[1]);
   scale = beside(g, scale, x);
   return ADD(MUL(x, scale), beside(g, shift, x));

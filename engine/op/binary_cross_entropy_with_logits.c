@@ -1,8 +1,4 @@
-#include "op/build.h"
-
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
+#include "op/formula.h"
 
 /* (1 - t) x + (1 + (w - 1) t) softplus(-x); the loss of target 1 is softplus(-x). */
 static neap_id weighted(neap_graph *g, neap_id x, neap_id t, neap_id w) {

@@ -36,6 +36,14 @@ bool neap__is_floating(neap_graph *g, const neap_op *op, neap_id x);
 bool neap__dims_of(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *given, neap_opt *dims);
 /* How many elements lie along dims. */
 int64_t neap__count_along(const neap_shape *shape, const neap_opt *dims);
+/* The options of what goes over dimensions. */
+#define NEAP_DIMS \
+  { .name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out." }
+#define NEAP_KEEPDIM                                                         \
+  {                                                                          \
+    .name = "keepdim", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true, \
+    .doc = "Whether what is gone over stays, as a dimension of size 1."      \
+  }
 /* The loss of each element, reduced: 0 mean, 1 sum, 2 none (NEAP_REDUCTION). */
 neap_id neap__reduce_loss(neap_graph *g, neap_id v, int64_t reduction);
 #define NEAP_REDUCTION                                                                                       \

@@ -1,7 +1,7 @@
 /* Cutting to a range, filling where a mask says, and blending. */
 #include <math.h>
 
-#include "op/build.h"
+#include "op/formula.h"
 
 /* An integer value keeps its dtype while the numbers beside it are whole. */
 static neap_id beside(neap_graph *g, neap_id x, bool whole) {
@@ -45,12 +45,8 @@ static neap_id masked_fill(neap_graph *g, const neap_op *op, const neap_id *in, 
                             neap__dtype_name(x.dtype));
   neap_status s = neap__broadcast(&x.shape, &mask.shape, &both, &err);
   if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
-  return neap__build3(g, &neap__op_where, in[1], neap__const_like(g, in[0], opt[0].v.f), in[0]);
+  return WHERE(in[1], neap__const_like(g, in[0], opt[0].v.f), in[0]);
 }
-
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
 
 /* Of the two forms, the one that is exact at the nearer end: a + w (b - a) and b - (b - a) (1 - w). */
 static neap_id lerp(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
@@ -63,7 +59,7 @@ static neap_id lerp(neap_graph *g, const neap_op *op, const neap_id *in, uint32_
   }
   neap_id w = neap__as_float(g, in[2]), one = neap__const_like(g, w, 1); /* bytes would have no 1 - w */
   neap_id near_a = neap__build2(g, &neap__op_lt, neap__build1(g, &neap__op_abs, w), neap__const_like(g, w, 0.5));
-  return neap__build3(g, &neap__op_where, near_a, ADD(a, MUL(w, difference)), SUB(b, MUL(difference, SUB(one, w))));
+  return WHERE(near_a, ADD(a, MUL(w, difference)), SUB(b, MUL(difference, SUB(one, w))));
 }
 
 static const char *const clamp_samples[] = {"f32[2,3]; min=-0.5; max=0.5",

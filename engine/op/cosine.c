@@ -1,11 +1,5 @@
 /* The cosine of two vectors, and losses of how near vectors are. */
-#include "op/build.h"
-
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
-#define DIV(a, b) neap__build2(g, &neap__op_div, a, b)
-#define MAX(a, number) neap__build2(g, &neap__op_clamp_min, a, neap__const_like(g, a, number))
+#include "op/formula.h"
 
 static neap_id spread(neap_graph *g, neap_id v, const neap_shape *shape) {
   const neap_shape from = neap__desc_at(g, v).shape;
@@ -34,7 +28,7 @@ static neap_id dot(neap_graph *g, neap_id a, neap_id b, int64_t dim) {
 }
 
 static neap_id length_of(neap_graph *g, neap_id v, int64_t dim, double eps) {
-  return neap__build1(g, &neap__op_sqrt, MAX(dot(g, v, v, dim), eps * eps));
+  return neap__build1(g, &neap__op_sqrt, AT_LEAST(dot(g, v, v, dim), eps * eps));
 }
 
 static neap_id cosine(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
@@ -55,7 +49,7 @@ static neap_id embedding_cosine(neap_graph *g, neap_id a, neap_id b, int64_t dim
 
 static neap_id choose(neap_graph *g, neap_id target, double value, neap_id loss) {
   const neap_id is = neap__build2(g, &neap__op_eq, target, neap__const_like(g, target, value));
-  return neap__build3(g, &neap__op_where, is, loss, neap__const_like(g, loss, 0));
+  return WHERE(is, loss, neap__const_like(g, loss, 0));
 }
 
 /* x1, x2: ([N,] D), target: ([N]) of 1 and -1 */
@@ -77,7 +71,7 @@ static neap_id embedding_loss(neap_graph *g, const neap_op *op, const neap_id *g
                             neap__dtype_name(target.dtype));
   const neap_id cosine = embedding_cosine(g, in[0], in[1], x.ndim - 1);
   const neap_id near = SUB(neap__const_like(g, cosine, 1), cosine);
-  const neap_id far = MAX(SUB(cosine, neap__const_like(g, cosine, opt[1].v.f)), 0);
+  const neap_id far = AT_LEAST(SUB(cosine, neap__const_like(g, cosine, opt[1].v.f)), 0);
   return neap__reduce_loss(g, ADD(choose(g, given[2], 1, near), choose(g, given[2], -1, far)), opt[0].v.i);
 }
 
@@ -100,7 +94,7 @@ static neap_id triplet(neap_graph *g, const neap_op *op, const neap_id *given, u
   const neap_id near = distance(g, in[0], in[1], p, eps);
   neap_id far = distance(g, in[0], in[2], p, eps);
   if (opt[SWAP].v.i) far = neap__build2(g, &neap__op_minimum, far, distance(g, in[1], in[2], p, eps));
-  const neap_id loss = MAX(ADD(SUB(near, far), neap__const_like(g, near, opt[MARGIN].v.f)), 0);
+  const neap_id loss = AT_LEAST(ADD(SUB(near, far), neap__const_like(g, near, opt[MARGIN].v.f)), 0);
   return neap__reduce_loss(g, loss, opt[REDUCTION].v.i);
 }
 

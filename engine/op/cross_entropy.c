@@ -1,7 +1,7 @@
 /* Losses over classes, which lie in dimension 2 (of a single sample: 1). The target has class indices, in the input's
  * shape without that dimension, or the classes' probabilities, in the input's shape. A label equal to ignore_index, when
  * that is given, costs nothing and is not counted; a weight of its class says how much another one costs and counts. */
-#include "op/build.h"
+#include "op/formula.h"
 
 static int32_t class_dim(const neap_shape *s) { return s->ndim > 1 ? 1 : 0; }
 
@@ -60,14 +60,10 @@ static neap_id at_classes(neap_graph *g, neap_id v, neap_id scores) {
   return neap__insert_dim(g, v, class_dim(&s));
 }
 
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
-
 /* The softmax of the scores; in fp64 as far as a large common part of them could cost digits. */
 static neap_id probabilities(neap_graph *g, neap_id x, neap_id lse) {
   const neap_id shifted = SUB(neap__cast(g, x, NEAP_F64), at_classes(g, lse, x));
-  return neap__build1(g, &neap__op_exp, neap__cast(g, shifted, neap__desc_at(g, x).dtype));
+  return EXP(neap__cast(g, shifted, neap__desc_at(g, x).dtype));
 }
 
 /* 1 where the label counts, in the scores' dtype. */
@@ -242,8 +238,7 @@ static neap_id label_weights(neap_graph *g, const class_loss *l) {
   neap_id label = l->target;
   if (l->ignore->set) {
     const neap_id skip = neap__const_like(g, label, (double)l->ignore->v.i);
-    label = neap__build3(g, &neap__op_where, neap__build2(g, &neap__op_ne, label, skip), label,
-                         neap__const_like(g, label, 0));
+    label = WHERE(neap__build2(g, &neap__op_ne, label, skip), label, neap__const_like(g, label, 0));
   }
   const neap_id table = neap__reshape_to(g, l->weight, &(neap_shape){2, {classes.dim[0], 1}});
   return neap__reshape_to(g, neap__build2(g, &neap__op_embedding, label, table), &shape);
@@ -259,7 +254,7 @@ static neap_id counts(neap_graph *g, const class_loss *l) {
 /* The mean is over what counts; where all do, their number is known to the trace. */
 static neap_id reduce(neap_graph *g, const class_loss *l, neap_id loss, neap_id count) {
   if (l->reduction != 0 || count == NEAP_NONE) return neap__reduce_loss(g, loss, l->reduction);
-  return neap__build2(g, &neap__op_div, neap__build1(g, &neap__op_sum, loss), neap__build1(g, &neap__op_sum, count));
+  return DIV(neap__build1(g, &neap__op_sum, loss), neap__build1(g, &neap__op_sum, count));
 }
 
 /* (1 - s) nll + s mean over classes of -log_softmax, which is lse - scores, times the classes' weights. */
@@ -313,7 +308,7 @@ static neap_id of_probabilities(neap_graph *g, const class_loss *l) {
   neap_id each =
       MUL(p, neap__build(g, &neap__op_log_softmax, &l->scores, 1, (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(class_dim(&x))}));
   if (l->weight != NEAP_NONE) each = MUL(each, weight_column(g, l));
-  return neap__reduce_loss(g, neap__build1(g, &neap__op_neg, sum_classes(g, l, each)), l->reduction);
+  return neap__reduce_loss(g, NEG(sum_classes(g, l, each)), l->reduction);
 }
 
 static neap_id cross_entropy(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {

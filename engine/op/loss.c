@@ -1,14 +1,6 @@
 /* Losses that are plain formulas of each element, reduced. */
-#include "op/build.h"
+#include "op/formula.h"
 
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
-#define DIV(a, b) neap__build2(g, &neap__op_div, a, b)
-#define MAX(a, number) neap__build2(g, &neap__op_clamp_min, a, neap__const_like(g, a, number))
-#define LOG(a) neap__build1(g, &neap__op_log, a)
-#define EXP(a) neap__build1(g, &neap__op_exp, a)
-#define NEG(a) neap__build1(g, &neap__op_neg, a)
 #define K(number) neap__const_like(g, in[0], number)
 
 #define FLAG(option, text) \
@@ -23,7 +15,7 @@
 static neap_id log_of(neap_graph *g, neap_id p) {
   const double least = 3.720075976020836e-44;
   const neap_id low = neap__build2(g, &neap__op_le, p, neap__const_like(g, p, least));
-  return neap__build3(g, &neap__op_where, low, neap__const_like(g, p, -100), LOG(MAX(p, least)));
+  return WHERE(low, neap__const_like(g, p, -100), LOG(AT_LEAST(p, least)));
 }
 
 static neap_id binary_cross_entropy(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in,
@@ -42,7 +34,7 @@ static neap_id kl_div(neap_graph *g, const neap_op *op, const neap_id *given, ui
   neap_id in[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
   if (!neap__floats(g, op, given, n_in, in)) return NEAP_NONE;
   const bool logs = opt[1].v.i != 0;
-  const neap_id target = logs ? EXP(in[1]) : in[1], log_target = logs ? in[1] : LOG(MAX(in[1], 0x1p-126));
+  const neap_id target = logs ? EXP(in[1]) : in[1], log_target = logs ? in[1] : LOG(AT_LEAST(in[1], 0x1p-126));
   const neap_id loss = MUL(target, SUB(log_target, in[0]));
   if (opt[0].v.i != BATCHMEAN) return neap__reduce_loss(g, loss, opt[0].v.i);
   const neap_shape shape = neap__desc_at(g, loss).shape;
@@ -103,9 +95,10 @@ const neap_op neap__op_kl_div = {
 
 /* Stirling's approximation of log(t!) for targets above 1, as PyTorch has it: t log(t) - t + log(2 pi t) / 2. */
 static neap_id stirling(neap_graph *g, neap_id t) {
-  const neap_id high = neap__build2(g, &neap__op_gt, t, neap__const_like(g, t, 1)), safe = MAX(t, 1), log_t = LOG(safe);
+  const neap_id high = neap__build2(g, &neap__op_gt, t, neap__const_like(g, t, 1)), safe = AT_LEAST(t, 1),
+                log_t = LOG(safe);
   const neap_id half = neap__scale(g, ADD(log_t, neap__const_like(g, t, 1.8378770664093453)), 0.5); /* log(2 pi) */
-  return neap__build3(g, &neap__op_where, high, ADD(SUB(MUL(safe, log_t), safe), half), neap__const_like(g, t, 0));
+  return WHERE(high, ADD(SUB(MUL(safe, log_t), safe), half), neap__const_like(g, t, 0));
 }
 
 static neap_id poisson(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
@@ -131,7 +124,7 @@ static neap_id gaussian(neap_graph *g, const neap_op *op, const neap_id *given, 
   if (!neap__floats(g, op, given, n_in, in)) return NEAP_NONE;
   const neap_shape x = neap__desc_at(g, in[0]).shape;
   if (is_row(&x, neap__desc_at(g, in[2]).shape)) in[2] = neap__insert_dim(g, in[2], x.ndim - 1);
-  const neap_id var = MAX(in[2], opt[2].v.f), off = neap__build1(g, &neap__op_square, SUB(in[0], in[1]));
+  const neap_id var = AT_LEAST(in[2], opt[2].v.f), off = neap__build1(g, &neap__op_square, SUB(in[0], in[1]));
   neap_id loss = neap__scale(g, ADD(LOG(var), DIV(off, var)), 0.5);
   if (opt[1].v.i) loss = ADD(loss, K(0.9189385332046727)); /* log(2 pi) / 2 */
   return neap__reduce_loss(g, loss, opt[0].v.i);

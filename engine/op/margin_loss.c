@@ -1,9 +1,6 @@
 /* Losses that cost nothing beyond a margin, and their smooth relatives. */
-#include "op/build.h"
+#include "op/formula.h"
 
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
 #define K(v, number) neap__const_like(g, v, number)
 #define POSITIVE(a) neap__build2(g, &neap__op_clamp_min, a, K(a, 0))
 
@@ -20,7 +17,7 @@ static neap_id ranking(neap_graph *g, const neap_op *op, const neap_id *given, u
 /* loss where the target is not `other` */
 static neap_id unless(neap_graph *g, neap_id target, double other, neap_id loss) {
   const neap_id is = neap__build2(g, &neap__op_eq, target, K(target, other));
-  return neap__build3(g, &neap__op_where, is, K(loss, 0), loss);
+  return WHERE(is, K(loss, 0), loss);
 }
 
 static neap_id hinge(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
@@ -34,7 +31,7 @@ static neap_id hinge(neap_graph *g, const neap_op *op, const neap_id *given, uin
 static neap_id soft(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {
   neap_id in[2] = {NEAP_NONE, NEAP_NONE};
   if (!neap__floats(g, op, given, n_in, in)) return NEAP_NONE;
-  const neap_id against = neap__build1(g, &neap__op_neg, MUL(in[0], in[1]));
+  const neap_id against = NEG(MUL(in[0], in[1]));
   return neap__reduce_loss(g, neap__build1(g, &neap__op_softplus, against), opt[0].v.i);
 }
 

@@ -48,18 +48,10 @@ static const char *const samples[] = {"f32[2,3]:distinct",
                                       "f32[2,3]:distinct f32[2,3]:distinct",
                                       NULL};
 
-#define EXTREME(op_name, builder, ...)                                             \
-  {                                                                                \
-    .name = op_name, .min_in = 1, .max_in = 2, .n_out = 2, .results = 2,           \
-    .opts = {{.name = "dim",                                                       \
-              .type = NEAP_OPT_DIMS,                                               \
-              .doc = "Dimensions to go over, one or several; all when left out."}, \
-             {.name = "keepdim",                                                   \
-              .type = NEAP_OPT_BOOL,                                               \
-              .def = 0,                                                            \
-              .has_default = true,                                                 \
-              .doc = "Whether those dimensions stay, with size 1."}},              \
-    .expand_all = builder, .samples = samples, .doc = __VA_ARGS__                  \
+#define EXTREME(op_name, builder, ...)                                                                      \
+  {                                                                                                         \
+    .name = op_name, .min_in = 1, .max_in = 2, .n_out = 2, .results = 2, .opts = {NEAP_DIMS, NEAP_KEEPDIM}, \
+    .expand_all = builder, .samples = samples, .doc = __VA_ARGS__                                           \
   }
 
 const neap_op neap__op_max =

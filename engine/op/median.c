@@ -108,6 +108,9 @@ static neap_id quantile(neap_graph *g, const neap_op *op, const neap_id *in, uin
   return shaped(g, &l, in[0], y, opt[2].v.i != 0);
 }
 
+#define ONE_OR_ALL \
+  { .name = "dim", .type = NEAP_OPT_DIM, .doc = "Dimension to go along; all elements when left out." }
+
 static const char *const samples[] = {"f32[2,3]:distinct",
                                       "f32[2,6,3]:distinct; dim=2",
                                       "f32[2,3,4]:distinct; dim=-1; keepdim=true",
@@ -139,12 +142,7 @@ const neap_op neap__op_median = {
     .max_in = 1,
     .n_out = 2,
     .results = 2,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .doc = "Dimension to go along; all elements when left out."},
-             {.name = "keepdim",
-              .type = NEAP_OPT_BOOL,
-              .def = 0,
-              .has_default = true,
-              .doc = "Whether that dimension stays, with size 1."}},
+    .opts = {ONE_OR_ALL, NEAP_KEEPDIM},
     .expand_all = median,
     .samples = samples,
     .doc = "The lower of the middle elements along `dim`, and its 0-based place; of all elements, without a place, "
@@ -162,12 +160,7 @@ const neap_op neap__op_nanmedian = {
     .max_in = 1,
     .n_out = 2,
     .results = 2,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .doc = "Dimension to go along; all elements when left out."},
-             {.name = "keepdim",
-              .type = NEAP_OPT_BOOL,
-              .def = 0,
-              .has_default = true,
-              .doc = "Whether that dimension stays, with size 1."}},
+    .opts = {ONE_OR_ALL, NEAP_KEEPDIM},
     .expand_all = nanmedian,
     .samples = samples,
     .doc = "median of what is not NaN.",
@@ -186,11 +179,7 @@ const neap_op neap__op_kthvalue = {
     .opts =
         {{.name = "k", .type = NEAP_OPT_INT, .required = true, .min = 1, .max = 1e15, .doc = "Which, counted from 1."},
          {.name = "dim", .type = NEAP_OPT_DIM, .def = -1, .has_default = true, .doc = "Dimension to go along."},
-         {.name = "keepdim",
-          .type = NEAP_OPT_BOOL,
-          .def = 0,
-          .has_default = true,
-          .doc = "Whether it stays, with size 1."}},
+         NEAP_KEEPDIM},
     .expand_all = kthvalue,
     .samples = kth_samples,
     .doc = "The `k`-th smallest element along `dim`, counted from 1, and its 0-based place; NaN is the largest.",
@@ -211,12 +200,8 @@ const neap_op neap__op_quantile = {
               .min = 0,
               .max = 1,
               .doc = "Which part lies below, from 0 to 1."},
-             {.name = "dim", .type = NEAP_OPT_DIM, .doc = "Dimension to go along; all elements when left out."},
-             {.name = "keepdim",
-              .type = NEAP_OPT_BOOL,
-              .def = 0,
-              .has_default = true,
-              .doc = "Whether that dimension stays, with size 1."},
+             ONE_OR_ALL,
+             NEAP_KEEPDIM,
              {.name = "interpolation",
               .type = NEAP_OPT_CHOICE,
               .def = 0,

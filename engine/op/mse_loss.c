@@ -1,12 +1,10 @@
 /* Losses of the difference of two values. */
-#include "op/build.h"
-
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
+#include "op/formula.h"
 
 /* A mean of weighted losses is over the sum of the weights: a pair of sums, each added up over micro-batches. */
 static neap_id loss(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_op *of_difference,
                     int64_t reduction) {
-  neap_id each = neap__build1(g, of_difference, neap__build2(g, &neap__op_sub, in[0], in[1]));
+  neap_id each = neap__build1(g, of_difference, SUB(in[0], in[1]));
   if (n_in < 3) return neap__reduce_loss(g, each, reduction);
   const neap_shape x = neap__desc_at(g, each).shape, w = neap__desc_at(g, in[2]).shape;
   char xt[96], wt[96];
@@ -15,7 +13,7 @@ static neap_id loss(neap_graph *g, const neap_op *op, const neap_id *in, uint32_
                             neap__shape_text(&w, wt, sizeof wt), neap__shape_text(&x, xt, sizeof xt));
   each = MUL(each, in[2]);
   if (reduction != 0) return neap__reduce_loss(g, each, reduction);
-  return neap__build2(g, &neap__op_div, neap__build1(g, &neap__op_sum, each), neap__build1(g, &neap__op_sum, in[2]));
+  return DIV(neap__build1(g, &neap__op_sum, each), neap__build1(g, &neap__op_sum, in[2]));
 }
 
 static neap_id mse(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {

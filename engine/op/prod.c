@@ -44,12 +44,7 @@ const neap_op neap__op_prod = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out."},
-             {.name = "keepdim",
-              .type = NEAP_OPT_BOOL,
-              .def = 0,
-              .has_default = true,
-              .doc = "Whether those dimensions stay, with size 1."}},
+    .opts = {NEAP_DIMS, NEAP_KEEPDIM},
     .expand = expand,
     .samples = samples,
     .doc = "Product over the dimensions `dim`; integers and bool give int64, and the product of nothing is 1. The "

@@ -1,10 +1,8 @@
 /* What does not depend on the gradient is computed for all steps at once; a step then is a product elementwise with
  * that, and one with w. */
+#include "op/formula.h"
 #include "op/recurrent.h"
 
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
 #define ONE_MINUS(a) SUB(neap__const_like(g, a, 1), a)
 
 static neap_id join(neap_graph *g, const neap_id *v, uint32_t n, int32_t dim) {

@@ -1,5 +1,5 @@
 /* softmax and log_softmax along a dimension, and their gradients as ops of the output. */
-#include "op/build.h"
+#include "op/formula.h"
 
 static neap_status infer(neap_infer *x) {
   neap_status s = neap__need_float(x, 0);
@@ -38,10 +38,6 @@ static neap_id sum_along(neap_graph *g, const neap_node *n, neap_id v) {
   return neap__reduce(g, &neap__op_sum, v, &n->opt[0].v.i, scalar ? 0 : 1, true);
 }
 
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
-#define NEG(a) neap__build1(g, &neap__op_neg, a)
-
 static void grad_softmax(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
   if (need & 1) gin[0] = with_dim(g, &neap__op_softmax_grad, n, gout[0], n->out[0]);
 }
@@ -59,7 +55,7 @@ static void grad_softmax_grad(neap_graph *g, const neap_node *n, const neap_id *
 
 /* z = d - exp(y) sum(d): of d: v - sum(v exp(y)); of y: -v exp(y) sum(d). */
 static void grad_log_softmax_grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
-  neap_id v = gout[0], p = neap__build1(g, &neap__op_exp, n->in[1]);
+  neap_id v = gout[0], p = EXP(n->in[1]);
   if (need & 1) gin[0] = SUB(v, sum_along(g, n, MUL(v, p)));
   if (need & 2) gin[1] = NEG(MUL(MUL(v, p), sum_along(g, n, n->in[0])));
 }

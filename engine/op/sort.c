@@ -62,30 +62,20 @@ static void sort(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n
     with_places(g, in[0], order(g, in[0], dim, opt[1].v.i != 0), dim, out);
 }
 
-/* Options: k, dim, largest. */
-static neap_id best(neap_graph *g, const neap_op *op, neap_id x, const neap_opt *opt, int32_t *dim) {
-  if (!neap__dim_at(g, op, opt[1].v.i, neap__desc_at(g, x).shape.ndim, dim)) return NEAP_NONE;
-  neap_shape shape = neap__desc_at(g, x).shape;
-  int64_t size = shape.ndim ? shape.dim[*dim] : 1, k = opt[0].v.i;
-  if (k > size || (shape.ndim == 0 && k == 0))
-    return neap__graph_fail(g, op, NEAP_RANGE, "`k` is %lld, but dimension %d has %lld entries", (long long)k, *dim + 1,
-                            (long long)size);
-  neap_id places = order(g, x, *dim, opt[2].v.i != 0);
-  return k == size ? places : neap__narrow_to(g, places, *dim, 0, k);
-}
-
-static neap_id topk_indices(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
-  (void)n_in;
-  int32_t dim;
-  return best(g, op, in[0], opt, &dim);
-}
-
 static void topk(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt,
                  neap_id *out) {
   (void)n_in;
   int32_t dim;
-  neap_id places = best(g, op, in[0], opt, &dim);
-  if (places != NEAP_NONE) with_places(g, in[0], places, dim, out);
+  neap_shape shape = neap__desc_at(g, in[0]).shape;
+  if (!neap__dim_at(g, op, opt[1].v.i, shape.ndim, &dim)) return;
+  int64_t size = shape.ndim ? shape.dim[dim] : 1, k = opt[0].v.i;
+  if (k > size || (shape.ndim == 0 && k == 0)) {
+    neap__graph_fail(g, op, NEAP_RANGE, "`k` is %lld, but dimension %d has %lld entries", (long long)k, dim + 1,
+                     (long long)size);
+    return;
+  }
+  neap_id places = order(g, in[0], dim, opt[2].v.i != 0);
+  with_places(g, in[0], k == size ? places : neap__narrow_to(g, places, dim, 0, k), dim, out);
 }
 
 static const char *const topk_samples[] = {"f32[2,5]:distinct; k=3",
@@ -116,21 +106,19 @@ const neap_op neap__op_sort = {
     .args = "x [...] -> values [...], places [...] int64",
 };
 
-#define TOPK_OPTIONS                                                                                         \
-  {                                                                                                          \
-    {.name = "k", .type = NEAP_OPT_INT, .required = true, .min = 0, .max = 1e15, .doc = "How many."}, DIM, { \
-      .name = "largest", .type = NEAP_OPT_BOOL, .def = 1, .has_default = true,                               \
-      .doc = "Whether the largest are chosen, rather than the smallest."                                     \
-    }                                                                                                        \
-  }
-
 const neap_op neap__op_topk = {
     .name = "topk",
     .min_in = 1,
     .max_in = 1,
     .n_out = 2,
     .results = 2,
-    .opts = TOPK_OPTIONS,
+    .opts = {{.name = "k", .type = NEAP_OPT_INT, .required = true, .min = 0, .max = 1e15, .doc = "How many."},
+             DIM,
+             {.name = "largest",
+              .type = NEAP_OPT_BOOL,
+              .def = 1,
+              .has_default = true,
+              .doc = "Whether the largest are chosen, rather than the smallest."}},
     .expand_all = topk,
     .samples = topk_samples,
     .doc = "The `k` largest (or smallest) elements along `dim`, in order, and their 0-based places; of equal ones the "
@@ -142,20 +130,4 @@ const neap_op neap__op_topk = {
                "print((x:topk(1, {largest = false})))  --> tensor fp32 [2, 1] {{1}, {2}}",
     .topic = NEAP_TOPIC_SORT,
     .args = "x [...] -> values [..., k, ...], places [..., k, ...] int64",
-};
-
-const neap_op neap__op_topk_indices = {
-    .name = "topk_indices",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
-    .nondiff = true,
-    .opts = TOPK_OPTIONS,
-    .expand = topk_indices,
-    .samples = topk_samples,
-    .doc = "0-based places along `dim` of the elements that topk gives, in its order.",
-    .example = "local x = neap.tensor {{5, 1, 9}, {2, 8, 4}}\n"
-               "print(x:topk_indices(2))  --> tensor int64 [2, 2] {{2, 0}, {1, 2}}",
-    .topic = NEAP_TOPIC_SORT,
-    .args = "x [...] -> [..., k, ...] int64",
 };

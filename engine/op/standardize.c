@@ -4,7 +4,7 @@
  * A row is the last `dims` dimensions of x, or, with groups, one group's channels of one sample of
  * x: (N, C, spatial...). weight and bias: those dimensions, or (C). Besides y, a node gives each row's mean (0 when
  * not centred) and 1 / standard deviation, which the gradients read. */
-#include "op/build.h"
+#include "op/formula.h"
 
 enum { DIMS, GROUPS, EPS, CENTER };
 
@@ -77,10 +77,6 @@ static neap_status infer(neap_infer *x) {
 }
 
 /* --- rows out of other ops --- */
-
-#define ADD(a, b) neap__build2(g, &neap__op_add, a, b)
-#define SUB(a, b) neap__build2(g, &neap__op_sub, a, b)
-#define MUL(a, b) neap__build2(g, &neap__op_mul, a, b)
 
 /* v, of x's shape, with a row's elements in its last dimensions, `*from` and on: with groups (N, groups, channels of
  * one, inner). */

@@ -49,18 +49,13 @@ static const char *const samples[] = {"f32[2,3]",
 
 #define SPREAD_OPTIONS                                                                                              \
   {                                                                                                                 \
-    {.name = "dim", .type = NEAP_OPT_DIMS, .doc = "Dimensions to go over, one or several; all when left out."},     \
+    NEAP_DIMS,                                                                                                      \
         {.name = "unbiased",                                                                                        \
          .type = NEAP_OPT_BOOL,                                                                                     \
          .def = 1,                                                                                                  \
          .has_default = true,                                                                                       \
          .doc = "Whether the sum of squares is divided by the count less 1 (Bessel), rather than by the count."},   \
-        {.name = "keepdim",                                                                                         \
-         .type = NEAP_OPT_BOOL,                                                                                     \
-         .def = 0,                                                                                                  \
-         .has_default = true,                                                                                       \
-         .doc = "Whether those dimensions stay, with size 1."},                                                     \
-    {                                                                                                               \
+        NEAP_KEEPDIM, {                                                                                             \
       .name = "correction", .type = NEAP_OPT_FLOAT, .doc = "What the count is lessened by, in place of `unbiased`." \
     }                                                                                                               \
   }

@@ -130,7 +130,7 @@ static void sort_line(const cf_case *c, const double *x, int64_t n, double *y, i
   for (int64_t i = 0; i < n; i++) y[i] = x[(int64_t)y[i]];
 }
 
-static void topk_indices_line(const cf_case *c, const double *x, int64_t n, double *y, int64_t made) {
+static void topk_places_line(const cf_case *c, const double *x, int64_t n, double *y, int64_t made) {
   double *places = calloc((size_t)n + 1, sizeof *places);
   assert_non_null(places);
   order(x, n, cf_whole(c, "largest", 0, 1), places);
@@ -139,7 +139,7 @@ static void topk_indices_line(const cf_case *c, const double *x, int64_t n, doub
 }
 
 static void topk_line(const cf_case *c, const double *x, int64_t n, double *y, int64_t made) {
-  topk_indices_line(c, x, n, y, made);
+  topk_places_line(c, x, n, y, made);
   for (int64_t i = 0; i < made; i++) y[i] = x[(int64_t)y[i]];
 }
 
@@ -155,7 +155,6 @@ LINE(cumprod, cumprod_line, -1)
 LINE(logcumsumexp, logcumsumexp_line, -1)
 LINE(cummax_places, cummax_places_line, -1)
 LINE(argsort, argsort_line, -1)
-LINE(topk_indices, topk_indices_line, cf_whole(c, "k", 0, 0))
 
 /* Values, and their places. */
 static void cummax(const cf_case *c, const kt_value *in, kt_value *out) {
@@ -170,7 +169,7 @@ static void sort(const cf_case *c, const kt_value *in, kt_value *out) {
 
 static void topk(const cf_case *c, const kt_value *in, kt_value *out) {
   along(c, in, &out[0], dim_of(c), cf_whole(c, "k", 0, 0), topk_line);
-  along(c, in, &out[1], dim_of(c), cf_whole(c, "k", 0, 0), topk_indices_line);
+  along(c, in, &out[1], dim_of(c), cf_whole(c, "k", 0, 0), topk_places_line);
 }
 
 /* Two inputs: the factors, and the terms that lines are made of. */
@@ -198,7 +197,6 @@ const cf_oracle_row cf_oracles_line[] = {{"softmax", softmax},
                                          {"sort", sort},
                                          {"argsort", argsort},
                                          {"topk", topk},
-                                         {"topk_indices", topk_indices},
                                          {"cumprod", cumprod},
                                          {"logcumsumexp", logcumsumexp},
                                          {"cummax_places", cummax_places},
