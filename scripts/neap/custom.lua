@@ -38,9 +38,9 @@ end
 ---@class neap.CustomOptions
 ---@field forward fun(...: neap.Tensor): neap.Tensor computes the value out of other ops
 ---@field backward fun(d: neap.Tensor, y: neap.Tensor, ...: neap.Tensor): neap.Tensor?, ... the gradient of each input
---- (nil: none); d is the gradient of the value y
 
---- An op of one's own with a gradient of its own: a function of tensors that returns one tensor. Gradients flow to the
+--- An op of one's own with a gradient of its own: a function of tensors that returns one tensor. `backward` gets
+--- the gradient d of the value, the value y and the inputs, and may give nil for none. Gradients flow to the
 --- inputs alone: what the functions refer to otherwise is constant. A value that sums over the samples of a batch
 --- cannot be cut into micro-batches; return what is to be summed, and sum outside.
 ---@param options neap.CustomOptions

@@ -8,11 +8,11 @@ local M = {}
 
 local ATTEMPTS <const> = 20
 
---- What an action would lead to.
+--- What an action would lead to. exact is "bits": not a bit of the result changes; "rounding": the same sum in another
+--- order; false: another batch, or statistics over fewer samples.
 ---@class neap.Prediction
 ---@field fits boolean
----@field exact "bits"|"rounding"|false "bits": not a bit of the result changes; "rounding": the same sum in another
---- order; false: another batch, or statistics over fewer samples
+---@field exact "bits"|"rounding"|false how much of the result stays
 ---@field slowdown number time of an update, over that of the whole batch at once
 ---@field peak integer? bytes in use at most
 ---@field micro_batch integer? samples at once

@@ -129,8 +129,7 @@ end
 ---@param fn function
 ---@package
 ---@param what string who asks, for errors
----@param targets fun(...): table, any[], integer? what graph:differentiate takes, the keys of the gradients,
---- and the length of their list, where keys are positions
+---@param targets fun(...): table, any[], integer? what graph:differentiate takes, the gradients' keys, their number
 ---@return function
 function M.gradients(fn, what, targets)
   if not check.is_callable(fn) then
@@ -157,10 +156,9 @@ local floats = {fp32 = true, fp64 = true, fp16 = true, bf16 = true}
 --- A function that computes fn's value and the gradients of its inputs. It is traced as `neap.compile` says. It may be
 --- called inside of another such function, of a program and of an update's loss, to any depth: gradients are
 --- differentiated like all else. Such a call counts what happens in fn alone; other values that fn refers to are
---- constants to it.
+--- constants to it. An input of integers has false for a gradient.
 ---@param fn fun(...): neap.Tensor, ... returns the value to differentiate, one number, then others
----@return fun(...): neap.Tensor, table, ... # which gives the value, the list of gradients (false for inputs of
---- integers), and fn's other results
+---@return fun(...): neap.Tensor, table, ... # the value, the list of gradients, fn's other results
 function M.value_and_grad(fn)
   return M.gradients(fn, "neap.value_and_grad", function(...)
     local positions, n = {}, select("#", ...)

@@ -45,8 +45,7 @@ local specs = {
 ---@field grain? integer samples a slab: the unit of parallelism and of micro-batches; by ops and shapes when left out
 ---@field clip_norm? number gradients are scaled so that their norm, of all together, is at most this
 ---@field clip_value? number each element of the gradients is kept within plus and minus this, after clip_norm
----@field batch_dims? (integer|false)[] for each input the dimension that carries the batch, negative from the end,
---- false for none; 1 unless said
+---@field batch_dims? (integer|false)[] the inputs' dimension of samples, negative from the end; false: none (default 1)
 ---@field precision? "fp32" of the arithmetic (default "fp32")
 
 --- An update. The loss is traced once for each signature of its inputs (dtypes, shapes, modes of modules) and then

@@ -14,6 +14,7 @@ local M = {}
 ---@field parents string? after the class's name
 ---@field alias {name: string, type: string, text: string}?
 ---@field private boolean for the library alone
+---@field tagged boolean? whether a tag was there
 
 --- Where a type ends in text: at a space outside of brackets and quotes that does not belong to the type.
 local function type_end(text)
@@ -55,22 +56,16 @@ end
 local tags = {}
 
 function tags.param(block, rest)
-  local item = named(rest)
-  block.params[#block.params + 1] = item
-  return item
+  block.params[#block.params + 1] = named(rest)
 end
 
 function tags.field(block, rest)
-  local item = rest:find "^package" and {} or rest:find "^%[" and {} or named(rest)
-  if item and item.name then block.fields[#block.fields + 1] = item end
-  return item
+  if not rest:find "^package" then block.fields[#block.fields + 1] = named(rest) end
 end
 
 tags["return"] = function(block, rest)
   local kind, text = split_type(rest)
-  local item = {type = kind, text = text}
-  block.returns[#block.returns + 1] = item
-  return item
+  block.returns[#block.returns + 1] = {type = kind, text = text}
 end
 
 function tags.class(block, rest)
@@ -81,7 +76,6 @@ function tags.alias(block, rest)
   local name, tail = rest:match "^([%w_.]+)%s*(.*)$"
   local kind, text = split_type(tail)
   block.alias = {name = name, type = kind, text = text}
-  return block.alias
 end
 
 function tags.package(block) block.private = true end
@@ -91,38 +85,35 @@ local function new_block(file)
   return {file = file, raw = {}, text = {}, params = {}, returns = {}, fields = {}, private = false}
 end
 
---- Adds a line of a comment; `open` is the tag that a line of text goes on with.
-local function add(block, comment, open)
+--- Adds a line of a comment. Text comes before all tags: editors take what follows one for the next one's.
+local function add(block, comment, place)
   local tag, rest = comment:match "^@(%w+)%s*(.*)$"
   if tag then
-    local item = tags[tag] and tags[tag](block, rest)
-    return item
+    block.tagged = true
+    if tags[tag] then tags[tag](block, rest) end
+  elseif not comment:find "^|" then -- which is a choice of an alias
+    local text = comment:gsub("^ ", "")
+    if block.tagged and text ~= "" then error(("%s: text below a tag: %q"):format(place, text), 0) end
+    block.text[#block.text + 1] = text
   end
-  if comment:find "^|" then return nil end -- a choice of an alias
-  local text = comment:gsub("^ ", "")
-  if open and text ~= "" then
-    open.text = open.text == "" and text or open.text .. " " .. text
-    return open
-  end
-  block.text[#block.text + 1] = text
 end
 
 --- The blocks of a Lua file, in order.
 ---@param path string
 ---@return reference.Block[]
 function M.read(path)
-  local list, block, open, number = {}, nil, nil, 0
+  local list, block, number = {}, nil, 0
   for line in io.lines(path) do
     number = number + 1
     local comment = line:match "^%s*%-%-%-(.*)$"
     if comment and not comment:find "^%-" then
       block = block or new_block(path)
       block.raw[#block.raw + 1] = (line:gsub("^%s+", ""))
-      open = add(block, comment, open)
+      add(block, comment, ("%s:%d"):format(path, number))
     elseif block then
       block.line, block.code = number, line
       list[#list + 1] = block
-      block, open = nil, nil
+      block = nil
     end
   end
   return list
@@ -150,10 +141,15 @@ local function layer_name(block)
   return name and "neap.nn." .. name
 end
 
---- All blocks of some files: by name, by the place of their code ("file:line"), and classes and aliases by name.
+---@class reference.Index
+---@field names table<string, reference.Block>
+---@field places table<string, reference.Block> by the place of their code: "file:line"
+---@field classes table<string, reference.Block> and aliases
+---@field order reference.Block[]
+
+--- All blocks of some files.
 ---@param paths string[]
----@return {names: table<string, reference.Block>, places: table<string, reference.Block>,
---- classes: table<string, reference.Block>, order: reference.Block[]}
+---@return reference.Index
 function M.index(paths)
   local index = {names = {}, places = {}, classes = {}, order = {}}
   for _, path in ipairs(paths) do

@@ -23,17 +23,6 @@ local function append(lines, more)
   for _, line in ipairs(more) do lines[#lines + 1] = line end
 end
 
---- A comment with each tag on one line: the language server takes lines of text below a tag for the next one's.
-local function tag_lines(raw)
-  local lines, open = {}, false
-  for _, line in ipairs(raw) do
-    local text = open and line:match "^%-%-%- (%S.*)$"
-    if text then lines[#lines] = lines[#lines] .. " " .. text else lines[#lines + 1] = line end
-    open = text or line:find "^%-%-%-@[fpr]%w+ "
-  end
-  return lines
-end
-
 local function names_of(params)
   local names = {}
   for i, p in ipairs(params) do names[i] = p.name end
@@ -43,7 +32,7 @@ end
 --- A function, or a value, of the table `variable`.
 local function declare(lines, variable, name, block, value)
   append(lines, {""})
-  append(lines, tag_lines(block.raw))
+  append(lines, block.raw)
   if type(value) ~= "function" then
     append(lines, {"---@type neap.Action", ("%s.%s = nil"):format(variable, name)})
   elseif block.name and block.name:find "^neap%.nn%.init%." then
@@ -62,7 +51,7 @@ local function methods(lines, index, class)
     local owner, name = (block.name or ""):match "^(.-):([%w_]+)$"
     if owner == class and not block.private and not name:find "^__" then
       append(lines, {""})
-      append(lines, tag_lines(block.raw))
+      append(lines, block.raw)
       append(lines, {("function %s:%s(%s) end"):format(variable, name, names_of(block.params))})
     end
   end
@@ -80,7 +69,7 @@ local function classes(lines, index, part, spaces)
     local name = block.class or block.alias and block.alias.name
     if name and part_of(block.file) == part and index.classes[name] == block and not spaces[name] then
       append(lines, {""})
-      append(lines, tag_lines(block.raw))
+      append(lines, block.raw)
       if has_methods(index, name) then methods(lines, index, name) end
     end
   end

@@ -145,13 +145,13 @@ function Module:summary(...) end
 
 ---@class neap.nn.ParameterOptions
 ---@field shape integer[]|integer
----@field init? string|table|number|neap.Tensor|function a rule of `nn.init` by name, or with its options `{"xavier_uniform", gain = 2}`; a number; a tensor; a function of the shape that returns one (default "kaiming_uniform")
+---@field init? string|table|number|neap.Tensor|function the first values (default "kaiming_uniform")
 ---@field fan_in? integer entries that feed one output, for rules that ask; from the shape when left out
 ---@field dtype? "fp32"|"fp64" (default "fp32")
 
 ---@class neap.nn.BatchNormOptions
 ---@field eps? number added to the variance (default 1e-5)
----@field momentum? number|false share of the new in the running statistics (default 0.1); false: they are means over all batches, counted in a buffer `num_batches_tracked`
+---@field momentum? number|false share of the new in the running statistics; false: their means (default 0.1)
 ---@field affine? boolean learn `weight` and `bias` (default true)
 ---@field track_running_stats? boolean else the batch's own statistics serve in evaluation mode too (default true)
 
@@ -252,7 +252,8 @@ function nn.BCEWithLogitsLoss(options) end
 --- `(x - mean) / sqrt(var + eps) weight + bias` for each channel (Ioffe and Szegedy 2015): mean and variance of the
 --- batch in training, running ones in evaluation mode and where the layer is frozen. x is [N, channels] or
 --- [N, channels, L]. Parameters `weight` and `bias`, buffers `running_mean` and `running_var`, all [channels]. Samples
---- of a batch depend on each other, so micro-batches are not exact.
+--- of a batch depend on each other, so micro-batches are not exact. With `momentum = false` the running statistics are
+--- means over all batches, counted in a buffer `num_batches_tracked`.
 ---@param channels integer
 ---@param options? neap.nn.BatchNormOptions
 ---@return neap.Module
@@ -819,17 +820,20 @@ function nn.is_training(module) end
 function nn.module(name, definition) end
 
 --- A parameter to assign to a field of a module: it is trained. Its first values are drawn when the module is first
---- used, seeded by its path, so that adding a layer does not change the others.
+--- used, seeded by its path, so that adding a layer does not change the others. `init` is a rule of `nn.init` by
+--- name or with options, `{"xavier_uniform", gain = 2}`; a number; a tensor; or a function of the shape, which returns
+--- one.
 ---@param options neap.nn.ParameterOptions
 ---@return any # what to assign; the field then reads as a tensor
 function nn.parameter(options) end
 
 --- A function that computes fn's value and the gradients of the module's parameters, traced as `neap.compile` says.
 --- With `optimizer:step(gradients)` it makes a training loop of small parts; `neap.update` does the same, to the same
---- bits, as one transaction. Inside of what is traced it is as `neap.value_and_grad`.
+--- bits, as one transaction. Frozen parameters have no gradient. Inside of what is traced it is as
+--- `neap.value_and_grad`.
 ---@param m neap.Module
 ---@param fn fun(...): neap.Tensor, ... returns the value to differentiate, one number, then others
----@return fun(...): neap.Tensor, table<string, neap.Tensor>, ... # which gives the value, gradients by path (not of frozen parameters), and fn's other results
+---@return fun(...): neap.Tensor, table<string, neap.Tensor>, ... # the value, gradients by path, fn's other results
 function nn.value_and_grad(m, fn) end
 
 ---@class neap.nn.init

@@ -3,7 +3,7 @@
 
 ---@class neap.CustomOptions
 ---@field forward fun(...: neap.Tensor): neap.Tensor computes the value out of other ops
----@field backward fun(d: neap.Tensor, y: neap.Tensor, ...: neap.Tensor): neap.Tensor?, ... the gradient of each input (nil: none); d is the gradient of the value y
+---@field backward fun(d: neap.Tensor, y: neap.Tensor, ...: neap.Tensor): neap.Tensor?, ... the gradient of each input
 
 ---@class neap.OpOption
 ---@field name string
@@ -95,10 +95,11 @@ function Trainer:fit(options) end
 function Trainer:stop() end
 
 --- Means over a loader, from its first sample, with the model in evaluation mode: `loss`, `accuracy` where predictions
---- are scores [N, classes] of integer targets, and metrics. The loader's place and the modes stay. A batch that memory
---- does not hold is worked through in halves.
+--- are scores [N, classes] of integer targets, and metrics. Metrics are functions of a batch's predictions and
+--- targets, by name; their values are weighed by the batches' sizes. The loader's place and the modes stay. A batch
+--- that memory does not hold is worked through in halves.
 ---@param loader neap.Loader
----@param options? {metrics: table<string, fun(pred: neap.Tensor, target: neap.Tensor): neap.Tensor|number>} by name: functions of a batch's predictions and targets, weighed by the batches' sizes
+---@param options? {metrics: table<string, fun(pred: neap.Tensor, target: neap.Tensor): neap.Tensor|number>}
 ---@return table<string, number>
 function Trainer:evaluate(loader, options) end
 
@@ -136,13 +137,14 @@ function Trainer:predict_memory(options) end
 ---@field clip_norm? number
 ---@field clip_value? number
 ---@field precision? "fp32" (default "fp32")
----@field progress? boolean|fun(line: string) false: say nothing; a function: gets the lines; else they go to standard error, as a bar on a terminal
+---@field progress? boolean|fun(line: string) false: say nothing; a function gets the lines; else standard error does
 
+--- `best` saves the best evaluation, too: by the loss unless `metric` is given, to "NAME.best.h5" unless `path` is.
 ---@class neap.CheckpointOptions
 ---@field path string older ones are kept as path.1, path.2, ...
 ---@field every? integer steps; each epoch when left out
 ---@field keep? integer how many (default 2)
----@field best? {metric: string, mode: "min"|"max", path: string} also saves the best evaluation: by the loss unless metric is given, to "NAME.best.h5" unless path is
+---@field best? {metric: string, mode: "min"|"max", path: string} where the best evaluation is saved
 
 --- An update of parameters as a transaction. Called with the loss function's inputs it does one: forward, backward and
 --- step, in the memory there is. Then either all has changed (parameters, optimizer, buffers, random numbers) or
@@ -206,7 +208,7 @@ function Update:micro_batch() end
 ---@field grain? integer samples a slab: the unit of parallelism and of micro-batches; by ops and shapes when left out
 ---@field clip_norm? number gradients are scaled so that their norm, of all together, is at most this
 ---@field clip_value? number each element of the gradients is kept within plus and minus this, after clip_norm
----@field batch_dims? (integer|false)[] for each input the dimension that carries the batch, negative from the end, false for none; 1 unless said
+---@field batch_dims? (integer|false)[] the inputs' dimension of samples, negative from the end; false: none (default 1)
 ---@field precision? "fp32" of the arithmetic (default "fp32")
 
 ---@class neap.Forecast
@@ -263,7 +265,8 @@ function neap.chunk(x, chunks, options) end
 ---@return neap.Program
 function neap.compile(fn, options) end
 
---- An op of one's own with a gradient of its own: a function of tensors that returns one tensor. Gradients flow to the
+--- An op of one's own with a gradient of its own: a function of tensors that returns one tensor. `backward` gets
+--- the gradient d of the value, the value y and the inputs, and may give nil for none. Gradients flow to the
 --- inputs alone: what the functions refer to otherwise is constant. A value that sums over the samples of a batch
 --- cannot be cut into micro-batches; return what is to be summed, and sum outside.
 ---@param options neap.CustomOptions
@@ -356,9 +359,9 @@ function neap.update(options) end
 --- A function that computes fn's value and the gradients of its inputs. It is traced as `neap.compile` says. It may be
 --- called inside of another such function, of a program and of an update's loss, to any depth: gradients are
 --- differentiated like all else. Such a call counts what happens in fn alone; other values that fn refers to are
---- constants to it.
+--- constants to it. An input of integers has false for a gradient.
 ---@param fn fun(...): neap.Tensor, ... returns the value to differentiate, one number, then others
----@return fun(...): neap.Tensor, table, ... # which gives the value, the list of gradients (false for inputs of integers), and fn's other results
+---@return fun(...): neap.Tensor, table, ... # the value, the list of gradients, fn's other results
 function neap.value_and_grad(fn) end
 
 return neap

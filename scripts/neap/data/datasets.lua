@@ -5,11 +5,11 @@ local check = require "neap.check"
 ---@class neap.data
 local M = {}
 
---- Anything with these two fields is a dataset: a table of your own will do.
+--- Anything with these two fields is a dataset: a table of your own will do. `fetch` gives the samples at positions,
+--- which count from 1, in their order, as tensors by field, one row a sample.
 ---@class neap.Dataset
 ---@field size integer samples
----@field fetch fun(self: neap.Dataset, indices: integer[]): table<string, neap.Tensor> the samples at these positions
---- (from 1, in this order) as tensors by field, one row a sample
+---@field fetch fun(self: neap.Dataset, indices: integer[]): table<string, neap.Tensor> some samples
 
 -- A batch has these of its own.
 local reserved = {size = true, indices = true, epoch = true, position = true}
@@ -126,10 +126,10 @@ Custom.__index = Custom
 
 ---@class neap.data.DatasetOptions
 ---@field size integer samples
----@field get fun(i: integer): table<string, neap.Tensor|number> sample i, from 1 to size: tensors of one shape a field,
---- which are stacked, or numbers, which become a vector: `int64` when all are integers, else `fp32`
+---@field get fun(i: integer): table<string, neap.Tensor|number> sample i, from 1 to size
 
---- Samples that a function makes one by one.
+--- Samples that a function makes one by one, with tensors of one shape a field, which are stacked, or numbers, which
+--- become a vector: `int64` when all are integers, else `fp32`.
 ---@param options neap.data.DatasetOptions
 ---@return neap.Dataset
 function M.dataset(options)

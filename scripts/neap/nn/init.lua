@@ -77,11 +77,11 @@ M.Sequential = module.module("Sequential", {
 
 --- A function that computes fn's value and the gradients of the module's parameters, traced as `neap.compile` says.
 --- With `optimizer:step(gradients)` it makes a training loop of small parts; `neap.update` does the same, to the same
---- bits, as one transaction. Inside of what is traced it is as `neap.value_and_grad`.
+--- bits, as one transaction. Frozen parameters have no gradient. Inside of what is traced it is as
+--- `neap.value_and_grad`.
 ---@param m neap.Module
 ---@param fn fun(...): neap.Tensor, ... returns the value to differentiate, one number, then others
----@return fun(...): neap.Tensor, table<string, neap.Tensor>, ... # which gives the value, gradients by path (not of
---- frozen parameters), and fn's other results
+---@return fun(...): neap.Tensor, table<string, neap.Tensor>, ... # the value, gradients by path, fn's other results
 function M.value_and_grad(m, fn)
   if not module.is_module(m) then
     check.fail("INVALID", "nn.value_and_grad: got %s, expected a module and a function", check.describe(m))

@@ -330,10 +330,11 @@ end
 
 -- What traces need -------------------------------------------------------------------------------------
 
---- Runs fn while every module call is written down; returns the calls and fn's results.
+--- Runs fn while every module call is written down. Returns the calls, a list of {module, path, shape} with two more
+--- fields, and fn's results. states: list of {state, training, version} of the modules that were called or looked into;
+--- methods: a set.
 ---@param fn function
----@return table calls list of {module, path, shape}; states: list of {state, training, version} of the modules that
---- were called or looked into; methods: a set
+---@return table calls
 function M.listen(fn, ...)
   local before, calls = listener.calls, {touched = {}, methods = {}, states = {}}
   listener.calls = calls
@@ -430,14 +431,14 @@ end
 
 ---@class neap.nn.ParameterOptions
 ---@field shape integer[]|integer
----@field init? string|table|number|neap.Tensor|function a rule of `nn.init` by name, or with its options
---- `{"xavier_uniform", gain = 2}`; a number; a tensor; a function of the shape that returns one (default
---- "kaiming_uniform")
+---@field init? string|table|number|neap.Tensor|function the first values (default "kaiming_uniform")
 ---@field fan_in? integer entries that feed one output, for rules that ask; from the shape when left out
 ---@field dtype? "fp32"|"fp64" (default "fp32")
 
 --- A parameter to assign to a field of a module: it is trained. Its first values are drawn when the module is first
---- used, seeded by its path, so that adding a layer does not change the others.
+--- used, seeded by its path, so that adding a layer does not change the others. `init` is a rule of `nn.init` by
+--- name or with options, `{"xavier_uniform", gain = 2}`; a number; a tensor; or a function of the shape, which returns
+--- one.
 ---@param options neap.nn.ParameterOptions
 ---@return any # what to assign; the field then reads as a tensor
 function M.parameter(options)

@@ -94,15 +94,15 @@ end
 
 ---@class neap.nn.BatchNormOptions
 ---@field eps? number added to the variance (default 1e-5)
----@field momentum? number|false share of the new in the running statistics (default 0.1); false: they are means over
---- all batches, counted in a buffer `num_batches_tracked`
+---@field momentum? number|false share of the new in the running statistics; false: their means (default 0.1)
 ---@field affine? boolean learn `weight` and `bias` (default true)
 ---@field track_running_stats? boolean else the batch's own statistics serve in evaluation mode too (default true)
 
 --- `(x - mean) / sqrt(var + eps) weight + bias` for each channel (Ioffe and Szegedy 2015): mean and variance of the
 --- batch in training, running ones in evaluation mode and where the layer is frozen. x is [N, channels] or
 --- [N, channels, L]. Parameters `weight` and `bias`, buffers `running_mean` and `running_var`, all [channels]. Samples
---- of a batch depend on each other, so micro-batches are not exact.
+--- of a batch depend on each other, so micro-batches are not exact. With `momentum = false` the running statistics are
+--- means over all batches, counted in a buffer `num_batches_tracked`.
 ---@param channels integer
 ---@param options? neap.nn.BatchNormOptions
 ---@return neap.Module

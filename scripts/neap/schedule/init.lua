@@ -131,11 +131,11 @@ function M.polynomial(options)
 end
 
 ---@class neap.schedule.LambdaOptions
----@field fn fun(n: integer, i: integer): number of the count, from 0, and of the place among the groups that have a
---- rate of their own, of which the last is the optimizer
+---@field fn fun(n: integer, i: integer): number of the count, from 0, and of the place of the group
 ---@field by? "updates"|"samples" what is counted (default "updates")
 
---- The rate times what a function says. The function itself is not saved.
+--- The rate times what a function says. Groups that have a rate of their own are counted from 1, and then the
+--- optimizer. The function itself is not saved.
 ---@param options neap.schedule.LambdaOptions
 ---@return neap.Schedule
 function M.lambda(options)

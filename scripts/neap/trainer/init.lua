@@ -140,15 +140,14 @@ end
 ---@field clip_norm? number
 ---@field clip_value? number
 ---@field precision? "fp32" (default "fp32")
----@field progress? boolean|fun(line: string) false: say nothing; a function: gets the lines; else they go to standard
---- error, as a bar on a terminal
+---@field progress? boolean|fun(line: string) false: say nothing; a function gets the lines; else standard error does
 
+--- `best` saves the best evaluation, too: by the loss unless `metric` is given, to "NAME.best.h5" unless `path` is.
 ---@class neap.CheckpointOptions
 ---@field path string older ones are kept as path.1, path.2, ...
 ---@field every? integer steps; each epoch when left out
 ---@field keep? integer how many (default 2)
----@field best? {metric: string, mode: "min"|"max", path: string} also saves the best evaluation: by the loss unless
---- metric is given, to "NAME.best.h5" unless path is
+---@field best? {metric: string, mode: "min"|"max", path: string} where the best evaluation is saved
 
 --- A trainer.
 ---@param options neap.TrainerOptions
@@ -417,11 +416,11 @@ end
 -- The rest ---------------------------------------------------------------------------------------------
 
 --- Means over a loader, from its first sample, with the model in evaluation mode: `loss`, `accuracy` where predictions
---- are scores [N, classes] of integer targets, and metrics. The loader's place and the modes stay. A batch that memory
---- does not hold is worked through in halves.
+--- are scores [N, classes] of integer targets, and metrics. Metrics are functions of a batch's predictions and
+--- targets, by name; their values are weighed by the batches' sizes. The loader's place and the modes stay. A batch
+--- that memory does not hold is worked through in halves.
 ---@param loader neap.Loader
----@param options? {metrics: table<string, fun(pred: neap.Tensor, target: neap.Tensor): neap.Tensor|number>} by name:
---- functions of a batch's predictions and targets, weighed by the batches' sizes
+---@param options? {metrics: table<string, fun(pred: neap.Tensor, target: neap.Tensor): neap.Tensor|number>}
 ---@return table<string, number>
 function Trainer:evaluate(loader, options)
   if not data.is_loader(loader) then
