@@ -80,4 +80,7 @@ neap_status neap__batch_along(const neap_node *n, const neap_batch *in, neap_bat
 neap_status neap__batch_reduce(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out);
 /* Every output constant, or a sum when the inputs are: no sample may come in. */
 neap_status neap__batch_none(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out);
+/* The longest side to which values are resampled: kernels keep a table of its entries, which is made while planning. */
+#define NEAP_MOST_SIDE (1 << 22)
+
 #endif

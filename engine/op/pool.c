@@ -257,15 +257,15 @@ const neap_op neap__op_adaptive_avg_pool1d =
     POOL("adaptive_avg_pool1d", adaptive_avg1d, size1d_samples, "input [N, C, L] -> [N, C, L']",
          "print(neap.tensor {{{1, 3, 2, 6}}}:adaptive_avg_pool1d(2))  --> tensor fp32 [1, 1, 2] {{{2, 4}}}",
          "Means of windows of sequences, chosen so that the output has length `output_size`.",
-         {"output_size", NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX, .doc = "Of the result."});
+         {"output_size", NEAP_OPT_INT, .required = true, .min = 1, .max = NEAP_MOST_SIDE, .doc = "Of the result."});
 const neap_op neap__op_adaptive_max_pool1d =
     POOL("adaptive_max_pool1d", adaptive_max1d, size1d_samples, "input [N, C, L] -> [N, C, L']",
          "print(neap.tensor {{{1, 3, 2}}}:adaptive_max_pool1d(2))  --> tensor fp32 [1, 1, 2] {{{3, 3}}}",
          "Largest elements of windows of sequences, chosen so that the output has length `output_size`.",
-         {"output_size", NEAP_OPT_INT, .required = true, .min = 1, .max = INT32_MAX, .doc = "Of the result."});
+         {"output_size", NEAP_OPT_INT, .required = true, .min = 1, .max = NEAP_MOST_SIDE, .doc = "Of the result."});
 const neap_op neap__op_adaptive_max_pool2d =
     POOL("adaptive_max_pool2d", adaptive_max2d, size2d_samples, "input [N, C, H, W] -> [N, C, H', W']",
          "print(table.concat(neap.adaptive_max_pool2d(neap.ones(1, 2, 7, 5), {3, 2}).shape, \" \"))  --> 1 2 3 2",
          "Largest elements of windows chosen so that the output has height and width `output_size`; NaN is largest, of "
          "equals the first gets the gradient.",
-         {"output_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = INT32_MAX, .doc = "Of the result."});
+         {"output_size", NEAP_OPT_PAIR, .required = true, .min = 1, .max = NEAP_MOST_SIDE, .doc = "Of the result."});

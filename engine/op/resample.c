@@ -15,7 +15,7 @@ enum { MODE, SIZE, FROM, CORNERS, SCALE_H, SCALE_W };
        .type = NEAP_OPT_PAIR,                                                                      \
        .required = true,                                                                           \
        .min = 1,                                                                                   \
-       .max = INT32_MAX,                                                                           \
+       .max = NEAP_MOST_SIDE,                                                                      \
        .doc = "Height and width of the result."},                                                  \
       {.name = "from", .type = NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX},                         \
       {.name = "align_corners",                                                                    \
@@ -143,7 +143,7 @@ const neap_op neap__op_adaptive_avg_pool2d = {
               .type = NEAP_OPT_PAIR,
               .required = true,
               .min = 1,
-              .max = INT32_MAX,
+              .max = NEAP_MOST_SIDE,
               .doc = "Height and width of the result."}},
     .expand = adaptive,
     .samples = adaptive_samples,
@@ -168,7 +168,7 @@ static neap_id upsample(neap_graph *g, const neap_op *op, const neap_id *in, int
     o[SCALE_H] = o[SCALE_W] = NEAP_FLOAT(1 / factor->v.f);
     for (int i = 0; i < 2; i++) {
       const double length = floor((double)(x.ndim == 4 ? x.dim[2 + i] : 1) * factor->v.f);
-      if (!(length >= 1 && length <= INT32_MAX))
+      if (!(length >= 1 && length <= NEAP_MOST_SIDE))
         return neap__graph_fail(g, op, NEAP_RANGE, "`scale_factor` is %g, which makes %g of dimension %d", factor->v.f,
                                 length, 3 + i);
       o[SIZE].v.list[i] = (int64_t)length;
@@ -187,10 +187,11 @@ static neap_id bilinear(neap_graph *g, const neap_op *op, const neap_id *in, uin
   return upsample(g, op, in, 2, &opt[0], &opt[1], &opt[2]);
 }
 
-#define UPSAMPLE_OPTIONS                                                                                           \
-  {.name = "size", .type = NEAP_OPT_PAIR, .min = 1, .max = INT32_MAX, .doc = "Height and width of the result."}, { \
-    .name = "scale_factor", .type = NEAP_OPT_FLOAT, .min = 1e-6, .max = 1e9,                                       \
-    .doc = "How many times larger, in place of `size`."                                                            \
+#define UPSAMPLE_OPTIONS                                                                                              \
+  {.name = "size", .type = NEAP_OPT_PAIR, .min = 1, .max = NEAP_MOST_SIDE, .doc = "Height and width of the result."}, \
+  {                                                                                                                   \
+    .name = "scale_factor", .type = NEAP_OPT_FLOAT, .min = 1e-6, .max = 1e9,                                          \
+    .doc = "How many times larger, in place of `size`."                                                               \
   }
 
 static const char *const nearest_samples[] = {"f32[1,2,3,4]; scale_factor=2",   "f32[2,1,3,4]; size=5,9",
@@ -255,7 +256,7 @@ static neap_id resample_rows(neap_graph *g, neap_id x, int64_t mode, const neap_
   neap_opt o[NEAP_MAX_OPTS] = {NEAP_INT(mode), opt[I_SIZE], NEAP_UNSET, opt[I_CORNERS]};
   if (opt[I_FACTOR].set) {
     const double length = floor((double)from * opt[I_FACTOR].v.f);
-    if (!(length >= 1 && length <= INT32_MAX))
+    if (!(length >= 1 && length <= NEAP_MOST_SIDE))
       return neap__graph_fail(g, &neap__op_interpolate, NEAP_RANGE, "`scale_factor` is %g, which makes %g of %lld",
                               opt[I_FACTOR].v.f, length, (long long)from);
     o[SIZE] = (neap_opt){.set = 1, .n = 2, .v.list = {1, (int64_t)length}};
@@ -273,7 +274,7 @@ static neap_id area(neap_graph *g, const neap_op *op, const neap_id *in, const n
   neap_opt size = opt[I_SIZE];
   for (int i = 0; i < 2 && opt[I_FACTOR].set; i++) {
     const double length = floor((double)x.dim[2 + i] * opt[I_FACTOR].v.f);
-    if (!(length >= 1 && length <= INT32_MAX))
+    if (!(length >= 1 && length <= NEAP_MOST_SIDE))
       return neap__graph_fail(g, op, NEAP_RANGE, "`scale_factor` is %g, which makes %g of dimension %d",
                               opt[I_FACTOR].v.f, length, 3 + i);
     size = (neap_opt){.set = 1, .n = 2, .v.list = {i ? size.v.list[0] : (int64_t)length, (int64_t)length}};

@@ -171,6 +171,12 @@ DEFINE_RUN(avg_grad, true)
 /* Options' positions in the ops; the last one is each op's own. */
 enum { KERNEL, STRIDE, PADDING, CEIL, MAX_DILATION, AVG_INCLUDE = MAX_DILATION };
 
+/* The entries of a window, from the first, that can lie in the padded input: with ceil_mode a window may be larger. */
+static int64_t reached(int64_t kernel, int64_t size, int64_t padding, int64_t dilation) {
+  const int64_t most = size + 2 * padding > 0 ? (size + 2 * padding - 1) / dilation + 1 : 1;
+  return kernel < most ? kernel : most;
+}
+
 static void describe(pool *p, const neap_operand *x, const neap_operand *y, const neap_opt *opt, bool max) {
   const int64_t *xd = x->desc.shape.dim, *yd = y->desc.shape.dim;
   p->n = xd[0], p->c = xd[1], p->h = xd[2], p->w = xd[3], p->oh = yd[2], p->ow = yd[3];
@@ -178,10 +184,10 @@ static void describe(pool *p, const neap_operand *x, const neap_operand *y, cons
   p->last = x->layout == NEAP_LAYOUT_LAST;
   p->include = !max && opt[AVG_INCLUDE].v.i;
   for (int i = 0; i < 2; i++) {
-    p->kernel[i] = opt[KERNEL].v.list[i];
     p->stride[i] = opt[STRIDE].v.list[i];
     p->padding[i] = opt[PADDING].v.list[i];
     p->dilation[i] = max ? opt[MAX_DILATION].v.list[i] : 1;
+    p->kernel[i] = reached(opt[KERNEL].v.list[i], xd[2 + i], p->padding[i], p->dilation[i]);
   }
   p->taps = (int32_t)(p->kernel[0] * p->kernel[1]);
   p->units = p->last ? p->n : p->n * p->c;

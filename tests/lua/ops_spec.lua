@@ -194,3 +194,20 @@ describe("results", function()
     end, "row 3", "4", "0 to 3")
   end)
 end)
+
+describe("A pooling window larger than its input", function()
+  it("takes what there is, at no more cost", function()
+    local x = neap.tensor {{{{1, 5, 3}, {4, 2, 6}}}}
+    local huge = {kernel_size = {1 << 15, 1 << 15}, ceil_mode = true}
+    assert.are.same({{{{6}}}}, x:max_pool2d(huge):totable())
+    assert.are.same({{{{3.5}}}}, x:avg_pool2d(huge):totable())
+    local _, grads = neap.value_and_grad(function(t) return t:max_pool2d(huge):sum() end)(x)
+    assert.are.same({{{{0, 0, 0}, {0, 0, 1}}}}, grads[1]:totable())
+  end)
+
+  it("is refused where it would make nothing, as sides are that no table holds", function()
+    local x = neap.ones(1, 1, 2, 3)
+    expect.fails("SHAPE", {"max_pool2d", "[1, 1, 2, 3]"}, x.max_pool2d, x, {kernel_size = 1 << 15})
+    expect.fails("RANGE", {"adaptive_avg_pool2d", "output_size", "2147483647"}, x.adaptive_avg_pool2d, x, 2147483647)
+  end)
+end)

@@ -67,8 +67,9 @@ local function some_oom(model, optimizer)
     loss = function(x) return model(x):sum() end, optimizer = optimizer,
     policy = function(oom) seen = oom end,
   }
+  local x = neap.zeros(1 << 16, 4)
   neap.set_memory_limit(neap.memory().reserved + 4096)
-  pcall(update, neap.zeros(512, 4))
+  pcall(update, x)
   neap.set_memory_limit(nil)
   return assert(seen, "no policy was asked"), update
 end
