@@ -125,6 +125,29 @@ function neap.zeros_like(x, options) end
 ---@return neap.Tensor
 function neap.ones_like(x, options) end
 
+--- One value in the shape and dtype of a tensor.
+---@param x neap.Tensor
+---@param value number|boolean
+---@param options? {dtype: neap.DType}
+---@return neap.Tensor
+function neap.full_like(x, value, options) end
+
+--- `steps` numbers from start to stop, both included, at equal distances. `fp32`, unless `dtype` says otherwise.
+---@param start number
+---@param stop number
+---@param steps integer
+---@param options? neap.DTypeOptions
+---@return neap.Tensor
+function neap.linspace(start, stop, steps, options) end
+
+--- `base` (10) to the powers of `neap.linspace(start, stop, steps)`.
+---@param start number
+---@param stop number
+---@param steps integer
+---@param options? {dtype: neap.DType, base: number}
+---@return neap.Tensor
+function neap.logspace(start, stop, steps, options) end
+
 --- `neap.arange(stop)` or `neap.arange(start, stop[, step])`: start, start + step, ... before stop. Values count from 0
 --- as data does: `neap.arange(3)` is 0, 1, 2. All integers give `int64`, else `fp32`.
 ---@param ... number|neap.DTypeOptions one to three numbers, then options (dtype)

@@ -26,6 +26,7 @@ local M = {}
 ---@field results integer
 ---@field method boolean whether it is a method of tensors
 ---@field equation? boolean whether a string comes before the inputs
+---@field spread? boolean whether inputs of any number are arguments of their own, rather than a list
 ---@field random boolean
 ---@field composite boolean
 ---@field gradient "yes"|"no"|"none"|"parts" none: by nature; parts: as its parts have it
@@ -128,7 +129,8 @@ end
 function M.signatures(record)
   local inputs, options = M.inputs(record), option_list(record.options)
   local equation = record.equation and "equation" or ""
-  local tensors = record.equation and inputs[1].name .. "..." or input_list(inputs, 1)
+  local spread = record.equation or record.spread
+  local tensors = spread and inputs[1].name .. "..." or input_list(inputs, 1)
   local as_function = call("neap." .. record.name, equation, tensors, options)
   if not record.method or #inputs == 0 or inputs[1].list then return as_function, nil end
   return as_function, call(inputs[1].name .. ":" .. record.name, input_list(inputs, 2), options)

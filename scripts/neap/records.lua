@@ -49,4 +49,58 @@ return {
       .. "local q, k = neap.zeros(8, 4, 10, 16), neap.zeros(8, 4, 12, 16)\n"
       .. "print(table.concat(neap.einsum(\"...le,...se->...ls\", q, k).shape, \" \"))  --> 8 4 10 12",
   },
+  unbind = record {
+    name = "unbind", topic = "Joining, cutting and repeating", method = true,
+    args = "x [...] -> parts... [...]",
+    doc = "The entries of `dim` one by one, without it.",
+    options = {dim},
+    example = "local first, second = neap.unbind(neap.tensor {{1, 2}, {3, 4}})\n"
+      .. "print(second)  --> tensor fp32 [2] {3, 4}",
+  },
+  meshgrid = record {
+    name = "meshgrid", topic = "Making tensors", method = false, spread = true,
+    args = "vectors... [...] -> grids... [...]",
+    doc = "Coordinates of a grid: of vectors with m and n entries two tensors [m, n], and so on. With \"xy\" the "
+      .. "first two dimensions change places.",
+    options = {
+      {name = "indexing", type = "choice", required = false, default = "ij", choices = {"ij", "xy"},
+       doc = "What the first dimension follows: the first vector or, as in plots, the second."},
+    },
+    example = "local y, x = neap.meshgrid(neap.arange(2), neap.arange(3))\n"
+      .. "print(y)  --> tensor int64 [2, 3] {{0, 0, 0}, {1, 1, 1}}\n"
+      .. "print(x)  --> tensor int64 [2, 3] {{0, 1, 2}, {0, 1, 2}}",
+  },
+  tensordot = record {
+    name = "tensordot", topic = "Matrices and products", method = true, min_inputs = 2, max_inputs = 2,
+    args = "a [...], b [...] -> [...]",
+    doc = "Products summed over dimensions of both inputs: the last `dims` of the first with the first of the second, "
+      .. "or those that two lists name, `{dims = {{1, 2}, {3, 1}}}`. The other dimensions stay, those of the first in "
+      .. "front.",
+    options = {{name = "dims", type = "integers", required = false, default = 2, doc = "How many, or which."}},
+    example = "local a, b = neap.ones(2, 3, 4), neap.ones(4, 3, 5)\n"
+      .. "print(table.concat(neap.tensordot(a, b, 1).shape, \" \"))  --> 2 3 3 5\n"
+      .. "print(table.concat(a:tensordot(b, {dims = {{2, 3}, {2, 1}}}).shape, \" \"))  --> 2 5",
+  },
+  nonzero = record {
+    name = "nonzero", topic = "Indexing", method = true,
+    args = "x [...] -> [...]",
+    doc = "Not there: the size of its result would depend on values, and memory is known before anything runs. Take the "
+      .. "mask itself, or topk or sort of it for as many positions as are wanted.",
+    options = {},
+    example = "local mask = neap.tensor({0, 1, 0, 1}, {dtype = \"int64\"})\n"
+      .. "print((pcall(neap.nonzero, mask)))  --> false\n"
+      .. "local _, places = mask:topk(2)\n"
+      .. "print(places)  --> tensor int64 [2] {1, 3}",
+  },
+  masked_select = record {
+    name = "masked_select", topic = "Indexing", method = true, min_inputs = 2, max_inputs = 2,
+    args = "x [...], mask [...] bool -> [...]",
+    doc = "Not there: the size of its result would depend on values, and memory is known before anything runs. `where` "
+      .. "and `masked_fill` keep the shape; means over a mask are sums of products with it.",
+    options = {},
+    example = "local x = neap.tensor {1, 2, 3, 4}\n"
+      .. "print((pcall(neap.masked_select, x, x:gt(2))))  --> false\n"
+      .. "local mask = x:gt(2):to \"fp32\"\n"
+      .. "print((x * mask):sum() / mask:sum())  --> tensor fp32 [] 3.5",
+  },
 }

@@ -27,6 +27,7 @@
 ---@field results integer
 ---@field method boolean whether it is a method of tensors
 ---@field equation? boolean whether a string comes before the inputs
+---@field spread? boolean whether inputs of any number are arguments of their own, rather than a list
 ---@field random boolean
 ---@field composite boolean
 ---@field gradient "yes"|"no"|"none"|"parts" none: by nature; parts: as its parts have it
