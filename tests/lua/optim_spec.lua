@@ -322,6 +322,31 @@ describe("An optimizer", function()
     expect.fails("INVALID", {"mu_product", "nil"}, opt.load_state, opt, state)
   end)
 
+  it("refuses a state whose groups differ in what they take from the optimizer here", function()
+    local function made(first, second)
+      local list = parameters({1, 2}):parameters()
+      return optim.sgd {lr = 0.3, groups = {{params = {list[1]}, lr = first}, {params = {list[2]}, lr = second}}}
+    end
+    local function rates(opt)
+      local list = opt:settings()
+      return {list[1].lr, list[2].lr}
+    end
+    local state, follower = made(0.1, 0.2):state(), made()
+    expect.fails("INVALID", {"groups 1 and 2", "lr"}, follower.load_state, follower, state)
+    assert.same({0.3, 0.3}, rates(follower))
+    local half = made(0.5)
+    half:load_state(state)
+    assert.same({0.1, 0.2}, rates(half))
+    follower:load_state(made(0.1, 0.1):state())
+    assert.same({0.1, 0.1}, rates(follower))
+    local list = parameters({1, 2}):parameters()
+    local adam = optim.adam {groups = {{params = {list[1]}}, {params = {list[2]}}}}
+    local saved = adam:state()
+    adam:load_state(saved)
+    saved.groups[2].betas = {0.9, 0.99}
+    expect.fails("INVALID", {"betas"}, adam.load_state, adam, saved)
+  end)
+
   it("refuses settings that it was not made for, and keeps its own", function()
     local plain = optim.sgd {params = parameters {1}, lr = 0.1}
     local other = optim.sgd {params = parameters {1}, lr = 0.5, momentum = 0.9}

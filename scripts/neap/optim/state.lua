@@ -56,6 +56,26 @@ end
 
 local product = {kind = "number", min = 0, max = 1}
 
+local function same(a, b)
+  if type(a) ~= "table" or type(b) ~= "table" then return a == b end
+  return #a == #b and table.concat(a, " ") == table.concat(b, " ")
+end
+
+--- What groups do not set themselves is the optimizer's: one value for all of them.
+local function check_followers(state, saved)
+  for _, name in ipairs(check.sorted_keys(state.kind.specs)) do
+    local first
+    for i, group in ipairs(state.groups) do
+      local follows = group[name] == nil and saved[i][name] ~= nil
+      if follows and first and not same(saved[first][name], saved[i][name]) then
+        check.fail("INVALID", "%s: the state's groups %d and %d have a %s each; here both follow the optimizer: give "
+                   .. "%s to the groups", state.what, first, i, name, name)
+      end
+      first = first or follows and i
+    end
+  end
+end
+
 --- Raises unless kind, step and groups of a state fit this optimizer.
 ---@package
 ---@param saved table
@@ -79,6 +99,7 @@ function Optimizer:check_settings(saved)
       check.value(state.what, ("mu_product of the state's group %d"):format(i), group.mu_product, product)
     end
   end
+  check_followers(state, saved.groups)
 end
 
 local function check_state(self, saved)
