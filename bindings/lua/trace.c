@@ -125,6 +125,12 @@ static int tracing(lua_State *L) {
   return 1;
 }
 
+/* in_coroutine() -> whether an error that nothing catches here ends a coroutine, which closes nothing then */
+static int in_coroutine(lua_State *L) {
+  lua_pushboolean(L, !lua_pushthread(L));
+  return 1;
+}
+
 /* at(path) -> path before: the module that nodes traced from now on belong to */
 static int at(lua_State *L) {
   neap_lua *s = neap__lua_get(L);
@@ -181,7 +187,8 @@ static int assign(lua_State *L) {
 void neap__open_trace(lua_State *L) {
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg functions[] = {{"traced", trace}, {"untraced", untraced}, {"tracing", tracing},
-                                       {"at", at},        {"assign", assign},     {NULL, NULL}};
+                                       {"at", at},        {"assign", assign},     {"in_coroutine", in_coroutine},
+                                       {NULL, NULL}};
   neap__class_new(L, &guard_class, none, none);
   luaL_setfuncs(L, functions, 0);
 }

@@ -49,11 +49,24 @@ local function is_integer(v)
   return math.type(v) == "integer" or type(v) == "number" and math.tointeger(v) ~= nil
 end
 
---- A value that runs fn when its scope is left, also by an error, whose traceback then stays whole:
---- local _ <close> = check.finally(fn)
+local function run_and_end(last, fn, ...)
+  local _ <close> = setmetatable({}, {__close = last})
+  return fn(...)
+end
+
+local function raise_or_return(ok, ...)
+  if not ok then error((...), 0) end
+  return ...
+end
+
+--- Calls fn(...) and then last(), also after an error, whose traceback stays whole. But an error that ends a coroutine
+--- leaves its stack as it is, with nothing closed: there it is caught and raised again.
+---@param last function
 ---@param fn function
-function M.finally(fn)
-  return setmetatable({}, {__close = fn})
+---@return any ... what fn returned
+function M.finally(last, fn, ...)
+  if core.in_coroutine() then return raise_or_return(pcall(run_and_end, last, fn, ...)) end
+  return run_and_end(last, fn, ...)
 end
 
 local kinds = {

@@ -216,10 +216,7 @@ local function apply(update, entry, act)
   return rest
 end
 
---- Whom it is asked about makes no update meanwhile: that would ask the policy again, and so on.
-local function ask(update, oom)
-  update.asked = true
-  local _ <close> = check.finally(function() update.asked = nil end)
+local function answer_of(update, oom)
   local act = update.policy(oom)
   if act ~= nil and not action.is_action(act) then
     check.fail("INVALID", "the policy answered %s, expected an action or nil", check.describe(act))
@@ -227,6 +224,12 @@ local function ask(update, oom)
   if update.on_oom then update.on_oom(oom, act) end
   if act == nil then raise(oom, "out of memory, and the policy has no answer") end
   return act
+end
+
+--- Whom it is asked about makes no update meanwhile: that would ask the policy again, and so on.
+local function ask(update, oom)
+  update.asked = true
+  return check.finally(function() update.asked = nil end, answer_of, update, oom)
 end
 
 local function hand_over(oom, act, rest)

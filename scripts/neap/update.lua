@@ -414,9 +414,10 @@ end
 function Group:__call(...)
   local lists, losses = {...}, {}
   local entries = reserve(self, lists)
-  local _ <close> = check.finally(function() release(entries) end)
-  for i, u in ipairs(self.updates) do losses[i] = u(table.unpack(lists[i])) end
-  return losses
+  return check.finally(function() release(entries) end, function()
+    for i, u in ipairs(self.updates) do losses[i] = u(table.unpack(lists[i])) end
+    return losses
+  end)
 end
 
 return M

@@ -167,6 +167,48 @@ describe("A trainer", function()
   end)
 end)
 
+describe("A trainer whose batch grew", function()
+  local schedule = neap.optim.schedule
+
+  --- 48 of 96 samples were taken in batches of 16; then batches are of 64, and the rest is dropped.
+  local function grown(options)
+    local o = {loader = training.loader(96, {batch_size = 16, drop_last = true})}
+    for name, v in pairs(options or {}) do o[name] = v end
+    local trainer, seen = training.trainer(o), {}
+    trainer:on("step", function(t, e)
+      seen[#seen + 1] = ("%d/%d %d"):format(t.epochs_done, t.loader.position, e.size)
+    end)
+    trainer:on("epoch", function(_, e) seen[#seen + 1] = e.loss end)
+    trainer:fit {steps = 3}
+    trainer.loader:set_batch_size(64)
+    return trainer, seen
+  end
+
+  it("drops the rest of the epoch that is no batch any more, and counts it", function()
+    local trainer, seen = grown()
+    trainer:fit {epochs = 1}
+    assert.same({3, 1, 0}, {trainer.steps_done, trainer.epochs_done, trainer.loader.position})
+    assert.is_true(seen[4] > 0)
+    trainer:fit {epochs = 2}
+    assert.same({"0/16 16", "0/32 16", "0/48 16", seen[4], "2/0 64"}, table.move(seen, 1, 5, 1, {}))
+    assert.same({2, 4}, {trainer.epochs_done, trainer.steps_done})
+    trainer.loader:set_batch_size(97)
+    expect.fails("INVALID", {"no batch", "96 samples"}, trainer.step, trainer)
+  end)
+
+  it("goes on in slices, and its schedule sees the mean of what there was of the epoch", function()
+    local plateau = schedule.plateau {patience = 0, factor = 0.5}
+    local trainer = grown {schedule = plateau}
+    assert.is_nil(plateau:state().best)
+    trainer:prepare()
+    local best, updates = plateau:state().best, plateau:state().updates
+    assert.same({1, 3}, {trainer.epochs_done, updates})
+    assert.is_true(best > 0)
+    assert.is_true(trainer:step().committed)
+    assert.same({4, 4}, {trainer.steps_done, plateau:state().updates})
+  end)
+end)
+
 describe("Evaluation", function()
   it("means over all samples, the last batch by its size", function()
     local trainer = training.trainer()

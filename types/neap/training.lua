@@ -133,7 +133,7 @@ function Trainer:predict_memory(options) end
 ---@field policy? neap.Policy for when memory is short (default policy.auto())
 ---@field checkpoint? neap.CheckpointOptions when to save by itself; never when left out
 ---@field journal? string path of a file that gets a JSON line for each event
----@field seed? integer of parameters, dropout and the loader's order
+---@field seed? integer of parameters that have no values yet, dropout and the loader's order
 ---@field grain? integer as for `neap.update`, like the next three
 ---@field clip_norm? number
 ---@field clip_value? number

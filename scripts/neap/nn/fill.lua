@@ -112,9 +112,7 @@ local function seed_of(root, seed)
   return place == 1 and seed or random.key(seed, place)
 end
 
-local function draw_all(list, seed, bytes)
-  local before, position = core.random_state()
-  local _ <close> = check.finally(function() core.random_state(before, position) end)
+local function draw_each(list, seed, bytes)
   local drawn = {}
   for i, item in ipairs(list) do
     core.random_state(random.hash(item.path, seed), 0)
@@ -126,6 +124,11 @@ local function draw_all(list, seed, bytes)
     drawn[i] = tensor
   end
   return drawn
+end
+
+local function draw_all(list, seed, bytes)
+  local before, position = core.random_state()
+  return check.finally(function() core.random_state(before, position) end, draw_each, list, seed, bytes)
 end
 
 --- Draws all parameters below root that have no values yet: all of them, or an error and none.

@@ -338,8 +338,7 @@ end
 function M.listen(fn, ...)
   local before, calls = listener.calls, {touched = {}, methods = {}, states = {}}
   listener.calls = calls
-  local _ <close> = check.finally(function() listener.calls = before end)
-  local results = table.pack(fn(...))
+  local results = table.pack(check.finally(function() listener.calls = before end, fn, ...))
   for _, c in ipairs(calls) do calls.touched[c.module[STATE]] = true end
   for state in pairs(calls.touched) do
     calls.states[#calls.states + 1] = {state = state, training = state.training, version = state.version}

@@ -91,17 +91,31 @@ function Schedule:observe(v)
   apply(self)
 end
 
+--- The state p with the mean loss of an epoch shown to it.
+local function observed(self, p, v)
+  if self.observe_value and not self.metric then
+    self.observe_value(setmetatable({progress = p}, {__index = self}), v)
+  end
+  return p
+end
+
 --- The state after an update of so many samples, and after `v` was shown at an epoch's end.
 ---@package
 ---@param samples integer
 ---@param v? number
 ---@return table
 function Schedule:state_after(samples, v)
-  local after = setmetatable({progress = self:state()}, {__index = self})
-  local p = after.progress
+  local p = self:state()
   p.updates, p.samples = p.updates + 1, p.samples + samples
-  if v and self.observe_value and not self.metric then self.observe_value(after, v) end
-  return p
+  return v and observed(self, p, v) or p
+end
+
+--- The state after `v` was shown at the end of an epoch, which came without an update.
+---@package
+---@param v number
+---@return table
+function Schedule:state_at_end(v)
+  return observed(self, self:state(), v)
 end
 
 --- The rates in force, of groups with rates of their own in turn and then the optimizer's.

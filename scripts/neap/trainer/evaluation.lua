@@ -125,9 +125,10 @@ function M.run(trainer, loader, options)
   local o = check.options("trainer:evaluate", options, {metrics = {kind = "table"}})
   check_metrics(trainer, o.metrics)
   local modes = trainer.model:modes()
-  local _ <close> = check.finally(function() trainer.model:restore_modes(modes) end)
-  trainer.model:eval()
-  return over_loader(trainer, loader, o.metrics)
+  return check.finally(function() trainer.model:restore_modes(modes) end, function()
+    trainer.model:eval()
+    return over_loader(trainer, loader, o.metrics)
+  end)
 end
 
 --- Shows a schedule that watches an evaluation's metric what came of it.

@@ -135,7 +135,7 @@ end
 ---@field policy? neap.Policy for when memory is short (default policy.auto())
 ---@field checkpoint? neap.CheckpointOptions when to save by itself; never when left out
 ---@field journal? string path of a file that gets a JSON line for each event
----@field seed? integer of parameters, dropout and the loader's order
+---@field seed? integer of parameters that have no values yet, dropout and the loader's order
 ---@field grain? integer as for `neap.update`, like the next three
 ---@field clip_norm? number
 ---@field clip_value? number
@@ -282,8 +282,28 @@ end
 
 -- One slice --------------------------------------------------------------------------------------------
 
+--- Ends an epoch of which less is left than a batch, which grew meanwhile, when the loader drops such a rest. True when
+--- it did.
+local function end_short_epoch(self)
+  local loader, meter = self.loader, self.meter
+  if self.batch or loader.position == 0 or not loader:is_exhausted() then return false end
+  local mean = meter.samples > 0 and meter:read() or nil
+  self.unwritten = {
+    run = self.counted, loss = self.loss, steps = self.steps_done, epochs = self.epochs_done + 1,
+    epoch = loader.epoch_number + 1, position = 0, samples = meter.samples, sum = meter.sum, ends = true,
+    schedule = self.schedule and mean and self.schedule:state_at_end(mean),
+    owed = {
+      {name = "epoch", fields = {loss = mean, samples_per_second = meter:rate(meter.samples)}},
+      {save = true, ends = true},
+    },
+  }
+  catch_up(self)
+  return true
+end
+
 local function take_batch(self)
   if self.batch then return self.batch end
+  while end_short_epoch(self) do end
   if self.loader:is_exhausted() then
     check.fail("INVALID", "neap.trainer: an epoch of the loader has no batch: %d samples, batch size %d%s",
                self.loader.dataset.size, self.loader.batch_size, self.loader.drop_last and ", drop_last" or "")
@@ -383,6 +403,14 @@ local function reached(self, o)
   return o.steps and self.steps_done >= o.steps or o.epochs and self.epochs_done >= o.epochs or false
 end
 
+local function train(self, o, display)
+  catch_up(self)
+  while not reached(self, o) and not self.stopping do
+    if not end_short_epoch(self) then advance(self, math.huge) end
+    display:update()
+  end
+end
+
 local function announce_stop(self)
   self:note("stop", {reason = "trainer:stop() was called"})
 end
@@ -397,12 +425,7 @@ function Trainer:fit(options)
   if not o.epochs and not o.steps then check.fail("INVALID", "trainer:fit: give epochs or steps") end
   self.stopping = false
   local display = progress.new(self, o)
-  local _ <close> = check.finally(function() display:close() end)
-  catch_up(self)
-  while not reached(self, o) and not self.stopping do
-    advance(self, math.huge)
-    display:update()
-  end
+  check.finally(function() display:close() end, train, self, o, display)
   if self.stopping then announce_stop(self) end
   self.saver:after_fit(self)
   return {step = self.steps_done, epoch = self.epochs_done, loss = self.loss}
