@@ -84,8 +84,8 @@ return {
   nonzero = record {
     name = "nonzero", topic = "Indexing", method = true,
     args = "x [...] -> [...]",
-    doc = "Not there: the size of its result would depend on values, and memory is known before anything runs. Take the "
-      .. "mask itself, or topk or sort of it for as many positions as are wanted.",
+    doc = "Not there: the size of its result would depend on values, and memory is known before anything runs. Take "
+      .. "the mask itself, or topk or sort of it for as many positions as are wanted.",
     options = {},
     example = "local mask = neap.tensor({0, 1, 0, 1}, {dtype = \"int64\"})\n"
       .. "print((pcall(neap.nonzero, mask)))  --> false\n"
