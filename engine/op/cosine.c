@@ -75,12 +75,9 @@ static neap_id embedding_loss(neap_graph *g, const neap_op *op, const neap_id *g
   return neap__reduce_loss(g, ADD(choose(g, given[2], 1, near), choose(g, given[2], -1, far)), opt[0].v.i);
 }
 
-/* ||a - b + eps||_p over the last dimension */
 static neap_id distance(neap_graph *g, neap_id a, neap_id b, double p, double eps) {
-  const neap_id v = ADD(SUB(a, b), neap__const_like(g, a, eps));
-  const int64_t last = -1;
-  return neap__build(g, &neap__op_norm, &v, 1,
-                     (neap_opt[NEAP_MAX_OPTS]){NEAP_FLOAT(p), neap__opt_list(&last, 1), NEAP_INT(0)});
+  return neap__build(g, &neap__op_pairwise_distance, (neap_id[]){a, b}, 2,
+                     (neap_opt[NEAP_MAX_OPTS]){NEAP_FLOAT(p), NEAP_FLOAT(eps), NEAP_INT(0)});
 }
 
 enum { REDUCTION, MARGIN, P, T_EPS, SWAP };
