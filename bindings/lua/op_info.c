@@ -179,8 +179,8 @@ static void push_record(lua_State *L, const neap_op *op) {
 /* op_info(name) -> what its record says; nil when scripts see no op of that name.
  *
  * {name, doc, example, topic, args: as in the record; min_inputs, max_inputs (nil: any number), results, method,
- * random, composite, gradient = "yes" | "no" | "none" (by nature) | "parts" (a composite's), batch = "samples" | "mix" |
- * "shape" | "parts", precision = "cast" | "keep" | "follow" | "parts",
+ * random, composite, gradient = "yes" | "no" | "none" (by nature) | "parts" (a composite's), batch = "samples" | "mix"
+ * | "shape" | "parts", precision = "cast" | "keep" | "follow" | "parts",
  * options = {{name, type, doc, required, default, min, max, choices}...}, samples = {"f32[2,3]; dim=1"...}} */
 static int op_info(lua_State *L) {
   const neap_op *op = neap__op_find(neap__arg_string(L, 1, "op_info", "the name", NULL));

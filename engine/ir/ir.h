@@ -95,8 +95,8 @@ void neap__graph_output(neap_graph *g, neap_id v);
 /* The captured tensor gets the value when a run has done all else (neap__run_commit); nodes that use the capture see
  * what it held before. Of several writes to one the last counts. */
 void neap__graph_write(neap_graph *g, neap_id value, neap_id target);
-/* What a script that reads the tensor now means: the value written last, else its capture. NEAP_UNSUPPORTED when some of
- * its bytes were written through another view. */
+/* What a script that reads the tensor now means: the value written last, else its capture. NEAP_UNSUPPORTED when some
+ * of its bytes were written through another view. */
 neap_id neap__graph_read(neap_graph *g, const neap_tensor *t);
 void neap__graph_where(neap_graph *g, const char *path, const char *where); /* copied */
 

@@ -144,7 +144,8 @@ struct neap_op {
 
   neap_status (*infer)(neap_infer *x);
   /* gout[o]: gradient of output o or NEAP_NONE; sets gin[i] for inputs where need bit i is set (others are
-   * ignored; bit 31 speaks for input 31 and all after it). Leaves NEAP_NONE where the gradient is zero. NULL with nondiff false: "not differentiable". */
+   * ignored; bit 31 speaks for input 31 and all after it). Leaves NEAP_NONE where the gradient is zero. NULL with
+   * nondiff false: "not differentiable". */
   void (*grad)(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need);
   /* In place of grad: the same outputs built of ops that have gradients (NEAP_NONE: none flows through it). They are
    * built only where the node is differentiated, so that a gradient is one kernel and has gradients all the same. */

@@ -271,7 +271,7 @@ const neap_op neap__op_batch_norm = {
     .args = "x [N, C, ...], running_mean? [C], running_var? [C], weight? [C], bias? [C] -> [N, C, ...]",
 };
 
-/* --- the batch's statistics ---------------------------------------------------------------------------------------- */
+/* --- the batch's statistics ----------------------------------------------------------------------------- */
 
 /* Output `which` of the node that normalizes x, when there is one already, else of a new one. */
 static neap_id statistic(neap_graph *g, neap_id x, uint32_t which) {

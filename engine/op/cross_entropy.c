@@ -1,6 +1,7 @@
 /* Losses over classes, which lie in dimension 2 (of a single sample: 1). The target has class indices, in the input's
- * shape without that dimension, or the classes' probabilities, in the input's shape. A label equal to ignore_index, when
- * that is given, costs nothing and is not counted; a weight of its class says how much another one costs and counts. */
+ * shape without that dimension, or the classes' probabilities, in the input's shape. A label equal to ignore_index,
+ * when that is given, costs nothing and is not counted; a weight of its class says how much another one costs and
+ * counts. */
 #include "op/formula.h"
 
 static int32_t class_dim(const neap_shape *s) { return s->ndim > 1 ? 1 : 0; }

@@ -1,5 +1,5 @@
-/* Order statistics: elements by their place in the sorted line. NaN is sorted last, so that a line holds one if its last
- * element is one. */
+/* Order statistics: elements by their place in the sorted line. NaN is sorted last, so that a line holds one if its
+ * last element is one. */
 #include <math.h>
 
 #include "op/index.h"

@@ -60,7 +60,7 @@ static void run_input_library(const neap_cpu_kernel *head, const neap_launch *l,
   neap__dnn_leave(before);
 }
 
-/* --- portable ------------------------------------------------------------------------------------------------------ */
+/* --- portable ------------------------------------------------------------------------------------------- */
 
 static void run_forward(const neap_cpu_kernel *head, const neap_launch *l, uint32_t phase, uint32_t task,
                         uint32_t thread) {
@@ -93,7 +93,7 @@ static void run_input(const neap_cpu_kernel *head, const neap_launch *l, uint32_
   }
 }
 
-/* --- preparing ------------------------------------------------------------------------------------------------------ */
+/* --- preparing ------------------------------------------------------------------------------------------ */
 
 static void destroy(neap_cpu_kernel *head) {
   kernel *k = (kernel *)head;

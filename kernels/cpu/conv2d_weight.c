@@ -25,7 +25,7 @@ typedef struct kernel {
 
 #define PIECE 16384 /* elements a task of the second phase adds */
 
-/* --- one slab ------------------------------------------------------------------------------------------------------ */
+/* --- one slab ------------------------------------------------------------------------------------------- */
 
 static void slab_by_library(const kernel *k, const neap_launch *l, int64_t first, int64_t count, void *dw, void *db,
                             uint32_t thread, char *own) {
@@ -62,7 +62,7 @@ static void run_slab(const kernel *k, const neap_launch *l, int64_t wave, uint32
     slab_portable(k, l, first, count, dw, db, own);
 }
 
-/* --- sums ------------------------------------------------------------------------------------------------------------ */
+/* --- sums ----------------------------------------------------------------------------------------------- */
 
 /* out[0:n] (+)= partial sums `step` bytes apart, in order. */
 #define DEFINE_ADD(T, suffix)                                                                              \
@@ -106,7 +106,7 @@ static void run(const neap_cpu_kernel *head, const neap_launch *l, uint32_t phas
     run_sum(k, l, phase / 2, task);
 }
 
-/* --- preparing --------------------------------------------------------------------------------------------------------- */
+/* --- preparing ------------------------------------------------------------------------------------------ */
 
 static void destroy(neap_cpu_kernel *head) {
   kernel *k = (kernel *)head;

@@ -1,5 +1,6 @@
-/* Single elements by indices along a dimension, adding them back, and which index is a place's last. All walk the indices in lines: a line is
- * all places along the dimension at one place of the others, and lines side by side are walked together. */
+/* Single elements by indices along a dimension, adding them back, and which index is a place's last. All walk the
+ * indices in lines: a line is all places along the dimension at one place of the others, and lines side by side are
+ * walked together. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"

@@ -71,7 +71,7 @@ static int64_t elements(const pool *p, const strip *s, int64_t i) {
 #define FN(name) name##_f64
 #include "kernels/cpu/pool_strip.h"
 
-/* --- walking --------------------------------------------------------------------------------------------------------- */
+/* --- walking -------------------------------------------------------------------------------------------- */
 
 typedef void (*strip_fn)(const pool *p, const strip *s, const neap_launch *l);
 
@@ -100,7 +100,7 @@ static void run(const neap_cpu_kernel *head, const neap_launch *l, uint32_t task
   for (int64_t u = first; u < last; u++) each_strip(p, u, fn, l);
 }
 
-/* --- the kernels ---------------------------------------------------------------------------------------------------- */
+/* --- the kernels ---------------------------------------------------------------------------------------- */
 
 static void max_strip(const pool *p, const strip *s, const neap_launch *l) {
   int32_t at[STRIP];
@@ -166,7 +166,7 @@ DEFINE_RUN(max_grad, true)
 DEFINE_RUN(avg, false)
 DEFINE_RUN(avg_grad, true)
 
-/* --- preparing --------------------------------------------------------------------------------------------------------- */
+/* --- preparing ------------------------------------------------------------------------------------------ */
 
 /* Options' positions in the ops; the last one is each op's own. */
 enum { KERNEL, STRIDE, PADDING, CEIL, MAX_DILATION, AVG_INCLUDE = MAX_DILATION };

@@ -138,7 +138,7 @@ static void copies_may_overlap(void **state) {
   neap__backend_close(b);
 }
 
-/* --- the null backend ----------------------------------------------------------------------------------------------- */
+/* --- the null backend ----------------------------------------------------------------------------------- */
 
 static void null_takes_addresses_and_no_memory(void **state) {
   const size_t bytes = (size_t)500 << 30;
@@ -166,7 +166,7 @@ static void null_takes_addresses_and_no_memory(void **state) {
   assert_int_equal(h.blocks, 0);
 }
 
-/* --- kernels -------------------------------------------------------------------------------------------------------- */
+/* --- kernels -------------------------------------------------------------------------------------------- */
 
 static void tasks_share_out_all_units(void **state) {
   static const double seconds[] = {0, 1e-12, 1e-9, 1e-6, 1e-4, 1};

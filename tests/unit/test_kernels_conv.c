@@ -161,7 +161,7 @@ static void gradients_equal_plain_loops(void **state) {
     }
 }
 
-/* --- bits ---------------------------------------------------------------------------------------------------------- */
+/* --- bits ----------------------------------------------------------------------------------------------- */
 
 static const neap_op *const ops[] = {&neap__op_conv2d, &neap__op_conv2d_grad_input, &neap__op_conv2d_grad_weight};
 static const conv big[] = {{70, 1, 14, 14, 16, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
@@ -231,7 +231,7 @@ static void micro_batches_do_not_show(void **state) {
     for (size_t s = 0; s < sizeof steps / sizeof steps[0]; s++) check_micro(d, &big[i / 3], ops[i % 3], steps[s]);
 }
 
-/* --- failures -------------------------------------------------------------------------------------------------------- */
+/* --- failures ------------------------------------------------------------------------------------------- */
 
 static void a_refused_allocation_leaks_nothing(void **state) {
   (void)state;
