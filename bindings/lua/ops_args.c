@@ -221,7 +221,17 @@ static uint32_t option_count(const neap_op *op) {
   return n;
 }
 
-/* t:reshape(2, 3): numbers in a row are one list. */
+static bool is_open_list(const neap_opt_spec *o) { return o->type == NEAP_OPT_INTS || o->type == NEAP_OPT_DIMS; }
+
+/* t:reshape(2, 3): numbers in a row are one list, but of an op with several lists each number begins another:
+ * t:roll(1, 2) is a shift and its dimension. */
+static bool begins_run(const parser *p, const neap_opt_spec *o) {
+  const neap_op *op = p->call->op;
+  uint32_t lists = 0;
+  for (uint32_t i = 0; i < option_count(op); i++) lists += is_open_list(&op->opts[i]);
+  return lists == 1 && is_open_list(o) && lua_type(p->L, p->at) == LUA_TNUMBER;
+}
+
 static void take_run(parser *p, uint32_t which) {
   const neap_opt_spec *o = &p->call->op->opts[which];
   int64_t list[NEAP_MAX_DIMS];
@@ -284,7 +294,7 @@ static void take_options(parser *p) {
     const neap_opt_spec *o = &p->call->op->opts[next];
     if (lua_isnil(p->L, p->at)) {
       p->at++;
-    } else if ((o->type == NEAP_OPT_INTS || o->type == NEAP_OPT_DIMS) && lua_type(p->L, p->at) == LUA_TNUMBER) {
+    } else if (begins_run(p, o)) {
       take_run(p, next);
     } else {
       set_option(p, next, p->at++);

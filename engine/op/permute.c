@@ -191,5 +191,5 @@ const neap_op neap__op_movedim = {
     .samples = move_samples,
     .doc = "Dimensions `source` moved to the places `destination`; the others keep their order.",
     .example = "local images = neap.zeros(8, 32, 16, 3)\n"
-               "print(table.concat(images:movedim({4}, {2}).shape, \" \"))  --> 8 3 32 16",
+               "print(table.concat(images:movedim(4, 2).shape, \" \"))  --> 8 3 32 16",
 };
