@@ -67,6 +67,25 @@ describe("A trainer", function()
     assert.is_true(expect.same_bits(reference.model:state(), trainer.model:state()))
   end)
 
+  it("shows a step how many samples there are, and says what else it does not see", function()
+    local function make(step)
+      return neap.trainer {
+        model = training.model(), optimizer = neap.optim.sgd {lr = 0.1}, loader = training.loader(64),
+        progress = false, step = step,
+      }
+    end
+    local function loss(model, batch) return neap.cross_entropy(model(batch.x), batch.y, {reduction = "sum"}) end
+    local trainer = make(function(model, batch) return loss(model, batch) / batch.size end)
+    local reference = training.trainer {optimizer = neap.optim.sgd {lr = 0.1}, loader = training.loader(64)}
+    -- Evaluated before anything was trained, as after resuming.
+    expect.near(reference:evaluate(training.loader(50)).loss, trainer:evaluate(training.loader(50)).loss)
+    trainer:fit {steps = 1}
+    reference:fit {steps = 1}
+    expect.near(reference.loss, trainer.loss)
+    trainer = make(function(model, batch) return loss(model, batch) * batch.epoch end)
+    expect.fails("INVALID", {"batch.epoch", "traced"}, trainer.fit, trainer, {steps = 1})
+  end)
+
   it("gives the same bits in slices as in fit", function()
     local whole, sliced = training.trainer(), training.trainer()
     whole:fit {steps = 5}

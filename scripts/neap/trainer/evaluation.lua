@@ -1,6 +1,7 @@
 --- Evaluation: means over a loader by programs of its own, in evaluation mode.
 local check = require "neap.check"
 local program = require "neap.program"
+local step_loss = require "neap.trainer.step"
 
 local M = {}
 
@@ -18,11 +19,7 @@ local function make_program(trainer, with_pred)
   local model, loss, step = trainer.model, trainer.user_loss, trainer.user_step
   if step then
     local names = trainer.names
-    return program.pure("trainer:evaluate", function(...)
-      local batch = {}
-      for i, name in ipairs(names) do batch[name] = (select(i, ...)) end
-      return (step(model, batch))
-    end)
+    return program.pure("trainer:evaluate", function(...) return (step_loss(step, model, names, ...)) end)
   end
   return program.pure("trainer:evaluate", function(x, y)
     local pred = model(x)
@@ -74,9 +71,6 @@ end
 
 local function fields(trainer, batch)
   local list = {}
-  if trainer.user_step and not trainer.names then
-    check.fail("INVALID", "trainer:evaluate: with step =, train at least one step first")
-  end
   for i, name in ipairs(trainer.names or {"x", "y"}) do
     list[i] = check.value("trainer:evaluate", "batch." .. name, batch[name], {kind = "tensor"})
   end

@@ -18,6 +18,7 @@ local evaluation = require "neap.trainer.evaluation"
 local journal = require "neap.trainer.journal"
 local progress = require "neap.trainer.progress"
 local schedule = require "neap.schedule"
+local step_loss = require "neap.trainer.step"
 
 local M = {}
 
@@ -108,11 +109,7 @@ end
 local function loss_function(self)
   local model, loss, step = self.model, self.user_loss, self.user_step
   if loss then return function(x, y) return loss(model(x), y) end end
-  return function(...)
-    local batch = {}
-    for i, name in ipairs(self.names) do batch[name] = (select(i, ...)) end
-    return step(model, batch)
-  end
+  return function(...) return step_loss(step, model, self.names, ...) end
 end
 
 local function seed_all(self, seed)
@@ -130,7 +127,8 @@ end
 ---@field loader neap.Loader
 ---@field optimizer neap.Optimizer without parameters it takes the model's
 ---@field loss? fun(pred: neap.Tensor, target: neap.Tensor): neap.Tensor of `model(batch.x)` and `batch.y`: this or step
----@field step? fun(model: neap.Module, batch: table): neap.Tensor the loss of a batch of any fields
+---@field step? fun(model: neap.Module, batch: table): neap.Tensor the loss of a batch, which has the loader's tensors
+--- of any names and `size`, and nothing else: a step is traced
 ---@field schedule? neap.Schedule of the learning rate
 ---@field policy? neap.Policy for when memory is short (default policy.auto())
 ---@field checkpoint? neap.CheckpointOptions when to save by itself; never when left out
@@ -449,6 +447,7 @@ function Trainer:evaluate(loader, options)
   if not data.is_loader(loader) then
     check.fail("INVALID", "trainer:evaluate: got %s, expected a neap.data.loader", check.describe(loader))
   end
+  if self.user_step and not self.names then input_names(self, self.loader:sample(1)) end
   local result = evaluation.run(self, loader, options)
   evaluation.show_schedule(self.schedule, result)
   self.saver:after_evaluation(self, result)
