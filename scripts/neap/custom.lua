@@ -16,21 +16,30 @@ local function gradients(n, ...)
   return table.unpack(list, 1, n)
 end
 
-local function traced(forward, backward, ...)
-  local inputs, inner = table.pack(...), {}
-  for i = 1, inputs.n do
-    local x = inputs[i]
+local function check_inputs(...)
+  for i = 1, select("#", ...) do
+    local x = (select(i, ...))
     if not check.is_tensor(x) then
       check.fail("INVALID", "neap.custom: input %d is %s, expected a tensor", i, check.describe(x))
     end
-    inner[i] = core.stop(x)
   end
-  local results = table.pack(forward(table.unpack(inner, 1, inputs.n)))
-  if results.n ~= 1 or not check.is_tensor(results[1]) then
+end
+
+--- What forward gave, which is to be one tensor.
+local function one_tensor(...)
+  local n, y = select("#", ...), ...
+  if n ~= 1 or not check.is_tensor(y) then
     check.fail("INVALID", "neap.custom: forward gave %s, expected one tensor",
-               results.n == 1 and check.describe(results[1]) or results.n .. " values")
+               n == 1 and check.describe(y) or n .. " values")
   end
-  local y, slope = core.custom_begin(results[1], ...)
+  return y
+end
+
+local function traced(forward, backward, ...)
+  local inputs, inner = table.pack(...), {}
+  for i = 1, inputs.n do inner[i] = core.stop(inputs[i]) end
+  local value = one_tensor(forward(table.unpack(inner, 1, inputs.n)))
+  local y, slope = core.custom_begin(value, ...)
   core.custom_end(y, slope, gradients(inputs.n, backward(slope, y, ...)))
   return y
 end
@@ -50,7 +59,8 @@ return function(options)
   local o = check.options("neap.custom", options, {forward = callable, backward = callable})
   local forward, backward = o.forward, o.backward
   return function(...)
+    check_inputs(...)
     if core.tracing() then return traced(forward, backward, ...) end
-    return forward(...)
+    return one_tensor(forward(...))
   end
 end

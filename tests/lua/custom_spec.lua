@@ -129,4 +129,11 @@ describe("neap.custom", function()
     raises("SHAPE", function() slope(made(same, function(d) return d:sum() end), x) end, "input 1", "[3]")
     raises("INVALID", function() slope(function(v) return made(same, same)(v, 2) end, x) end, "input 2")
   end)
+
+  it("refuses outside of a trace what it refuses in one", function()
+    local function op(forward) return neap.custom {forward = forward, backward = function(d) return d end} end
+    raises("INVALID", function() op(function(v) return v, v end)(x) end, "2 values")
+    raises("INVALID", function() op(function() return 3 end)(x) end, "number 3")
+    raises("INVALID", function() op(function(v, k) return v * k end)(x, 3) end, "input 2", "number 3")
+  end)
 end)
