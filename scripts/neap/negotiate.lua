@@ -154,10 +154,14 @@ function OOM:__tostring()
     held[i] = ("%s %s"):format(self.holders[i].owner, report.bytes(self.holders[i].bytes))
   end
   local subject = self.entry and "a batch of %d" or "loading a batch of %d"
-  return (subject .. "%s needs %s more; %s are in use%s; the budget is %s"):format(plan.batch, pieces,
+  local apart = "" -- what is free would do, but for lying in pieces
+  if self.budget and self.in_use + self.requested <= self.budget then
+    apart = (", of which at most %s are free in one piece"):format(report.bytes(self.largest_free))
+  end
+  return (subject .. "%s needs %s more; %s are in use%s; the budget is %s%s"):format(plan.batch, pieces,
     report.bytes(self.requested), report.bytes(self.in_use),
     #held > 0 and " (" .. table.concat(held, ", ") .. ")" or "",
-    self.budget and report.bytes(self.budget) or "what the device has")
+    self.budget and report.bytes(self.budget) or "what the device has", apart)
 end
 
 local function new_oom(update, problem, attempt, fields)
