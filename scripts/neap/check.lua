@@ -147,7 +147,9 @@ end
 function M.options(what, given, specs)
   if given == nil then given = {} end
   if type(given) ~= "table" or M.is_tensor(given) then
-    M.fail("INVALID", "%s: options are %s, expected a table", what, M.describe(given))
+    local names = sorted_keys(specs)
+    M.fail("INVALID", "%s: options are %s, expected a table%s", what, M.describe(given),
+           #names > 0 and " {" .. table.concat(names, " =, ") .. " =}" or "")
   end
   for name in pairs(given) do
     if specs[name] == nil then
