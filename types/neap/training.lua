@@ -128,7 +128,7 @@ function Trainer:predict_memory(options) end
 ---@field loader neap.Loader
 ---@field optimizer neap.Optimizer without parameters it takes the model's
 ---@field loss? fun(pred: neap.Tensor, target: neap.Tensor): neap.Tensor of `model(batch.x)` and `batch.y`: this or step
----@field step? fun(model: neap.Module, batch: table): neap.Tensor the loss of a batch, which has the loader's tensors of any names and `size`, and nothing else: a step is traced
+---@field step? fun(model: neap.Module, batch: table): neap.Tensor the loss of a batch: its tensors and `size` alone
 ---@field schedule? neap.Schedule of the learning rate
 ---@field policy? neap.Policy for when memory is short (default policy.auto())
 ---@field checkpoint? neap.CheckpointOptions when to save by itself; never when left out
