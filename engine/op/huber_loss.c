@@ -1,11 +1,13 @@
 /* Losses that are square near 0 and straight beyond. */
 #include "op/build.h"
 
-/* With a = |x - y| and c = min(a, delta): c (a - c / 2), which is a^2 / 2 up to delta and straight beyond. */
+/* With d = x - y and c = d cut to -delta and delta: c (d - c / 2), which is d^2 / 2 up to delta and straight beyond.
+ * Made of |d| it would have no second derivative at 0. */
 static neap_id huber(neap_graph *g, const neap_id *in, double delta) {
-  neap_id a = neap__build1(g, &neap__op_abs, neap__build2(g, &neap__op_sub, in[0], in[1]));
-  neap_id c = neap__build2(g, &neap__op_clamp_max, a, neap__const_like(g, a, delta));
-  return neap__build2(g, &neap__op_mul, c, neap__build2(g, &neap__op_sub, a, neap__scale(g, c, 0.5)));
+  neap_id d = neap__build2(g, &neap__op_sub, in[0], in[1]);
+  neap_id c = neap__build2(g, &neap__op_clamp_min, d, neap__const_like(g, d, -delta));
+  c = neap__build2(g, &neap__op_clamp_max, c, neap__const_like(g, c, delta));
+  return neap__build2(g, &neap__op_mul, c, neap__build2(g, &neap__op_sub, d, neap__scale(g, c, 0.5)));
 }
 
 static neap_id huber_loss(neap_graph *g, const neap_op *op, const neap_id *given, uint32_t n_in, const neap_opt *opt) {

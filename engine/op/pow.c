@@ -3,8 +3,9 @@
 
 #include "op/build.h"
 
-/* Powers that are cheaper and exacter as products; NEAP_NONE when this is none. */
+/* Powers that are cheaper and exacter without pow; NEAP_NONE when this is none. */
 static neap_id small_power(neap_graph *g, neap_id x, double p) {
+  if (p == 0) return neap__build2(g, &neap__op_expand_as, neap__const_like(g, x, 1), x); /* of NaN, too */
   if (p == 1) return x;
   if (p == 2) return neap__build1(g, &neap__op_square, x);
   if (p == 3) return neap__build2(g, &neap__op_mul, neap__build1(g, &neap__op_square, x), x);

@@ -62,6 +62,37 @@ describe("The n-th derivative", function()
   end
 end)
 
+describe("The second derivative where a formula has a seam", function()
+  it("of huber_loss and smooth_l1_loss is that of the square where both are equal", function()
+    local none = {reduction = "none"}
+    local function second(op, x)
+      return slope(function(v) return slope(function(u) return op(u, neap.zeros_like(u), none):sum() end)(v):sum() end)(x)
+    end
+    expect.near_all({1, 1, 1, 0, 0}, second(neap.huber_loss, f64 {0, 0.5, -0.5, 1, -2}), 0)
+    expect.near_all({1, 1, 1, 0, 0}, second(neap.smooth_l1_loss, f64 {0, 0.5, -0.5, 1, -2}), 0)
+  end)
+
+  it("of sinc is exact near 0, and so is the first", function()
+    local x = f64 {0, 1e-300, 1e-5, 0.1, -0.15, 0.3}
+    local first = slope(function(v) return v:sinc():sum() end)
+    expect.near_all({0, -3.2898681336964529e-300, -3.2898681333717562e-5, -0.32575126788312397, 0.48260825210498702,
+      -0.90202813013888879}, first(x), 1e-15)
+    assert.near(-3.28986813e-5, first(neap.tensor {1e-5}):item(), 1e-11) -- fp32
+    local c = 0.1 * math.pi
+    local at_tenth = -math.pi ^ 2 * math.sin(c) / c + 2 * 0.32575126788312397 / 0.1
+    local second = slope(function(v) return first(v):sum() end)(x):totable()
+    expect.near_all({-math.pi ^ 2 / 3, -math.pi ^ 2 / 3}, f64 {second[1], second[2]}, 1e-14)
+    expect.near(at_tenth, second[4], 1e-13)
+  end)
+
+  it("of a power of 0 is 0, at 0, too", function()
+    expect.near_all({0, 0}, nth(function(v) return (v ^ 0):sum() end, 1)(f64 {0, 2}), 0)
+    expect.near_all({0, 0}, slope(function(v) return slope(function(u) return (u ^ 0):sum() end)(v):sum() end)(f64 {0, 2}),
+      0)
+    assert.same({1.0, 1.0}, (f64 {0 / 0, math.huge} ^ 0):totable())
+  end)
+end)
+
 describe("A derivative inside a trace", function()
   local x = f64 {1, 2, 3}
 
