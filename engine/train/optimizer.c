@@ -144,10 +144,11 @@ static neap_status begin_sums(neap_optimizer *o, neap_error *err) {
     const neap_segment *seg = &o->segments[i];
     const size_t size = neap__dtype_size(seg->dtype), all = neap__segment_bytes(seg);
     const double first = o->groups[seg->group].initial;
+    const float narrow = (float)first;
     char piece[4096];
     if (o->kind != NEAP_ADAGRAD || first == 0) continue;
     for (size_t k = 0; k < sizeof piece / size; k++)
-      memcpy(piece + k * size, size == 4 ? (const void *)&(float){(float)first} : &first, size);
+      memcpy(piece + k * size, size == sizeof narrow ? (const void *)&narrow : &first, size);
     for (size_t at = 0; s == NEAP_OK && at < all; at += sizeof piece)
       s = b->vt->copy(b, (char *)o->moments[0]->data + seg->offset + at, piece,
                       all - at < sizeof piece ? all - at : sizeof piece, NEAP_COPY_IN, err);
