@@ -340,11 +340,11 @@ describe("An optimizer", function()
     follower:load_state(made(0.1, 0.1):state())
     assert.same({0.1, 0.1}, rates(follower))
     local list = parameters({1, 2}):parameters()
-    local adam = optim.adam {groups = {{params = {list[1]}}, {params = {list[2]}}}}
-    local saved = adam:state()
-    adam:load_state(saved)
+    local split = optim.adam {groups = {{params = {list[1]}}, {params = {list[2]}}}}
+    local saved = split:state()
+    split:load_state(saved)
     saved.groups[2].betas = {0.9, 0.99}
-    expect.fails("INVALID", {"betas"}, adam.load_state, adam, saved)
+    expect.fails("INVALID", {"betas"}, split.load_state, split, saved)
   end)
 
   it("refuses settings that it was not made for, and keeps its own", function()
