@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bindings/lua/lua_neap.h"
 #include "io/hdf5.h"
@@ -283,9 +284,21 @@ static int write_file(lua_State *L) {
   return 2;
 }
 
+/* keep(path, older): what is at the path is at `older`, too, and a new file may take its place: at no time is there
+ * none. Where a file cannot have two names, it moves. */
+static int keep(lua_State *L) {
+  const char *path = neap__arg_string(L, 1, "hdf5.keep", "the path", NULL);
+  const char *older = neap__arg_string(L, 2, "hdf5.keep", "the older file's path", NULL);
+  unlink(older);
+  lua_pushboolean(L, link(path, older) == 0 || rename(path, older) == 0);
+  return 1;
+}
+
 void neap__open_hdf5_write(lua_State *L) {
   static const luaL_Reg none[] = {{NULL, NULL}};
   neap__class_new(L, &writer_class, none, none);
   lua_pushcfunction(L, write_file);
   lua_setfield(L, -2, "write");
+  lua_pushcfunction(L, keep);
+  lua_setfield(L, -2, "keep");
 }

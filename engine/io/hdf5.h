@@ -117,7 +117,8 @@ typedef struct neap_h5_writer neap_h5_writer;
 /* Brings bytes [offset, offset + bytes) of a dense value to dst. Must not call anything here. */
 typedef neap_status (*neap_h5_fetch)(void *user, size_t offset, void *dst, size_t bytes, neap_error *err);
 
-/* Begins a new file beside `path`, in "<path>.tmp-<pid>-<n>"; what is at `path` stays as it is until commit.
+/* Begins a new file beside `path`; what is at `path` stays as it is until commit. Where the file system can, the new
+ * file has no name before that, so that a process that is killed leaves none behind; else "<path>.tmp-<pid>-<n>".
  * NEAP_INVALID when `path` is there and is not a regular file. After the first failure of a call below, the
  * others and commit fail with the same error. */
 neap_status neap__h5_writer_begin(neap_host *h, const char *path, neap_h5_writer **out, neap_error *err);

@@ -15,6 +15,7 @@
 struct neap_h5_writer {
   neap_host *host;
   neap_h5_disk disk;
+  bool nameless; /* the temporary file, until it is whole: its path is then one of /proc */
   char *path, *temporary;
   size_t path_bytes, temporary_bytes;
   void *check;
@@ -54,18 +55,54 @@ static neap_h5_writer *writer_new(neap_host *h, const char *path) {
   return w;
 }
 
-/* O_EXCL finds a name that nobody has, so several writers in a process need no counter in common. */
+/* The folder of the path, opened; negative with errno when it cannot be. */
+static int open_folder(const neap_h5_writer *w, int flags, mode_t mode) {
+  char *slash = strrchr(w->path, '/');
+  if (!slash || slash == w->path) return open(slash ? "/" : ".", flags | O_CLOEXEC, mode);
+  *slash = '\0';
+  const int fd = open(w->path, flags | O_CLOEXEC, mode);
+  *slash = '/';
+  return fd;
+}
+
+/* A file without a name, which ends with a process that is killed. Not every file system has them, and it is read and
+ * named through /proc. */
+static bool create_nameless(neap_h5_writer *w) {
+  w->disk.fd = open_folder(w, O_TMPFILE | O_RDWR, 0666);
+  if (w->disk.fd < 0) return false;
+  snprintf(w->temporary, w->temporary_bytes, "/proc/self/fd/%d", w->disk.fd);
+  struct stat by_fd, by_name;
+  w->nameless = fstat(w->disk.fd, &by_fd) == 0 && stat(w->temporary, &by_name) == 0 && by_fd.st_ino == by_name.st_ino;
+  if (w->nameless) return true;
+  close(w->disk.fd);
+  w->disk.fd = -1;
+  return false;
+}
+
+/* Creating it is the file's name that nobody has, so several writers in a process need no counter in common. `nameless`:
+ * the file is there already and gets the name. */
+static bool take_name(neap_h5_writer *w) {
+  char unnamed[32];
+  snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", w->disk.fd);
+  for (int n = 0; n < 10000; n++) {
+    snprintf(w->temporary, w->temporary_bytes, "%s.tmp-%ld-%d", w->path, (long)getpid(), n);
+    if (w->nameless) {
+      if (linkat(AT_FDCWD, unnamed, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) == 0) return true;
+    } else {
+      w->disk.fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (w->disk.fd >= 0) return true;
+    }
+    if (errno != EEXIST) break;
+  }
+  return false;
+}
+
 static neap_status create_temporary(neap_h5_writer *w, neap_error *err) {
   struct stat s;
   const bool there = stat(w->path, &s) == 0;
   if (there && !S_ISREG(s.st_mode))
     return neap__h5_fail(err, NEAP_INVALID, w->path, NULL, "it is there and not a regular file");
-  for (int n = 0; n < 10000 && w->disk.fd < 0; n++) {
-    snprintf(w->temporary, w->temporary_bytes, "%s.tmp-%ld-%d", w->path, (long)getpid(), n);
-    w->disk.fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w->disk.fd < 0 && errno != EEXIST) break;
-  }
-  if (w->disk.fd < 0)
+  if (!create_nameless(w) && !take_name(w))
     return neap__h5_fail(err, errno == ENOENT || errno == ENOTDIR ? NEAP_NOT_FOUND : NEAP_IO, w->path, NULL,
                          "cannot create a file beside it: %s", strerror(errno));
   /* Best effort: a private file stays private. */
@@ -99,7 +136,7 @@ static neap_status close_file(neap_h5_writer *w, neap_error *err) {
 void neap__h5_writer_abort(neap_h5_writer *w) {
   if (!w) return;
   close_file(w, NULL);
-  if (w->disk.fd >= 0) unlink(w->temporary);
+  if (w->disk.fd >= 0 && !w->nameless) unlink(w->temporary);
   writer_free(w);
 }
 
@@ -384,15 +421,7 @@ static neap_status read_back(neap_h5_writer *w, neap_error *err) {
 }
 
 static neap_status sync_directory(const neap_h5_writer *w, neap_error *err) {
-  char *slash = strrchr(w->path, '/');
-  int fd;
-  if (slash && slash != w->path) {
-    *slash = '\0';
-    fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    *slash = '/';
-  } else {
-    fd = open(slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  }
+  const int fd = open_folder(w, O_RDONLY | O_DIRECTORY, 0);
   const int bad = fd < 0 || fsync(fd) != 0 ? errno : 0;
   if (fd >= 0) close(fd);
   /* Some file systems have nothing to sync for a directory and say so. */
@@ -406,9 +435,15 @@ static neap_status publish(neap_h5_writer *w, neap_error *err) {
   if (!st && fsync(w->disk.fd) != 0)
     st = neap__h5_fail(err, NEAP_IO, w->path, NULL, "cannot sync what was written: %s", strerror(errno));
   if (!st) st = read_back(w, err);
+  if (!st && w->nameless) {
+    if (take_name(w))
+      w->nameless = false;
+    else
+      st = neap__h5_fail(err, NEAP_IO, w->path, NULL, "cannot name the new file: %s", strerror(errno));
+  }
   if (!st && rename(w->temporary, w->path) != 0)
     st = neap__h5_fail(err, NEAP_IO, w->path, NULL, "cannot put the new file in its place: %s", strerror(errno));
-  if (st) unlink(w->temporary);
+  if (st && !w->nameless) unlink(w->temporary);
   return st ? st : sync_directory(w, err);
 }
 

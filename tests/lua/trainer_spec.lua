@@ -371,6 +371,22 @@ describe("A checkpoint", function()
     assert.is_false(exists(path .. ".new"))
   end)
 
+  it("is at its path at any time while the older ones move", function()
+    local path, rename, seen = expect.path(), os.rename, {}
+    local trainer = training.trainer {checkpoint = {path = path, every = 1, keep = 3}}
+    trainer:fit {steps = 1}
+    os.rename = function(...) -- luacheck: ignore 122
+      seen[#seen + 1] = neap.hdf5.read(path).state.attributes.step
+      return rename(...)
+    end
+    pcall(trainer.fit, trainer, {steps = 4})
+    os.rename = rename -- luacheck: ignore 122
+    assert.same({1, 1, 2, 2, 3, 3}, seen)
+    for i, name in ipairs {"", ".1", ".2"} do
+      assert.equal(5 - i, neap.hdf5.read(path .. name).state.attributes.step)
+    end
+  end)
+
   it("is written at each epoch when no number of steps is given", function()
     local path, saved = expect.path(), {}
     local trainer = training.trainer {checkpoint = {path = path, keep = 1}}

@@ -225,7 +225,8 @@ local function check_place(path)
   if file then file:close() elseif err.code == "INVALID" then error(err, 0) end
 end
 
---- The new file is whole before the older ones move: path, path.1, path.2, ...
+--- The new file is whole before the older ones move: path, path.1, path.2, ... Whoever is killed here leaves one at the
+--- path.
 local function save_kept(self, trainer)
   check_place(self.path)
   -- A host may give its scripts no os library; then there is one file.
@@ -234,10 +235,8 @@ local function save_kept(self, trainer)
   else
     local fresh = self.path .. ".new"
     must(M.save(trainer, fresh))
-    for i = self.keep - 2, 0, -1 do
-      local from = i == 0 and self.path or self.path .. "." .. i
-      os.rename(from, self.path .. "." .. i + 1)
-    end
+    for i = self.keep - 2, 1, -1 do os.rename(self.path .. "." .. i, self.path .. "." .. i + 1) end
+    core.hdf5.keep(self.path, self.path .. ".1")
     must(os.rename(fresh, self.path))
     trainer:note("checkpoint", {path = self.path})
   end
