@@ -322,6 +322,11 @@ describe("An optimizer", function()
     expect.fails("INVALID", {"mu_product", "nil"}, opt.load_state, opt, state)
   end)
 
+  it("takes no groups once it is made without", function()
+    local opt = optim.sgd {params = parameters({1}):parameters(), lr = 0.1}
+    expect.fails("INVALID", {"no setting", "groups"}, function() opt.groups = {{lr = 3}} end)
+  end)
+
   it("refuses a state whose groups differ in what they take from the optimizer here", function()
     local function made(first, second)
       local list = parameters({1, 2}):parameters()

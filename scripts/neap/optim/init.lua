@@ -40,7 +40,7 @@ end
 --- A misspelt setting would otherwise be taken and do nothing.
 function Optimizer:__newindex(name, v)
   local state = self[STATE]
-  if name ~= "groups" and not state.kind.specs[name] then
+  if not state.kind.specs[name] then
     check.fail("INVALID", "%s: there is no setting %q; settings are %s", state.what, tostring(name),
                table.concat(check.sorted_keys(state.kind.specs), ", "))
   end
@@ -121,7 +121,7 @@ end
 local function read_groups(self, what, kind, groups)
   check.value(what, "groups", groups, {kind = "table"})
   if #groups == 0 then check.fail("INVALID", "%s: groups is an empty list, expected {params =, lr =}", what) end
-  self.groups = {}
+  rawset(self, "groups", {})
   for i, given in ipairs(groups) do
     self.groups[i] = settings.read_group(self, what, kind, given)
     add_params(self[STATE], what, given.params, i)
