@@ -312,9 +312,9 @@ static void check_slice(parser *p) {
   const neap_lua_call *c = p->call;
   bool select = c->op == &neap__op_select;
   if ((!select && c->op != &neap__op_narrow) || !c->opt[0].set || !c->opt[1].set) return;
+  if (!c->in[0].t || c->in[0].t->t.shape.ndim == 0) FAIL(p, NEAP_SHAPE, "a scalar has no dimensions");
   const neap_shape *s = &c->in[0].t->t.shape;
   int64_t dim = c->opt[0].v.i < 0 ? c->opt[0].v.i + s->ndim : c->opt[0].v.i, at = c->opt[1].v.i;
-  if (dim >= s->ndim) FAIL(p, NEAP_SHAPE, "a scalar has no dimensions");
   int64_t n = s->dim[dim], start = at < 0 ? at + n : at, length = select ? 1 : c->opt[2].v.i;
   if (start >= 0 && length >= 0 && start <= n && length <= n - start) return;
   if (select)

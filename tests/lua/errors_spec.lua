@@ -199,6 +199,16 @@ describe("files", function()
     assert.is_truthy(err.where:match("errors_spec%.lua:%d+$"), err.where)
   end)
 
+  it("refuses to slice a scalar, be it a tensor or a number", function()
+    for _, x in ipairs {neap.full({}, 3), 3, 2147483647} do
+      for _, dim in ipairs {1, -1} do
+        expect.fails("SHAPE", "scalar", neap.narrow, x, {dim = dim, start = 1, length = 1})
+        expect.fails("SHAPE", "scalar", neap.select, x, {dim = dim, index = 1})
+        expect.fails("SHAPE", "scalar", neap.compile(function() return neap.select(x, dim, 1) end))
+      end
+    end
+  end)
+
   it("refuses names that hold a zero byte", function()
     expect.fails("INVALID", "zero byte", neap.load, "a\0b.h5")
     expect.fails("INVALID", "zero byte", neap.save, "a\0b.h5", {})
