@@ -88,7 +88,7 @@ static neap_id constant(neap_graph *g, const neap_op *op, neap_id x, const neap_
     }
     if (cut[0] + cut[1] > shape.dim[d])
       return neap__graph_fail(g, op, NEAP_RANGE, "`pad` cuts %lld off dimension %d of %lld entries",
-                              (long long)(cut[0] + cut[1]), d + 1, (long long)shape.dim[d]);
+                              (long long)cut[0] + cut[1], d + 1, (long long)shape.dim[d]);
     if (cut[0] || cut[1]) x = neap__narrow_to(g, x, d, cut[0], shape.dim[d] - cut[0] - cut[1]);
   }
   return x == NEAP_NONE ? x : neap__build(g, &neap__op_pad_value, &x, 1, o);

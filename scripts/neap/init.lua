@@ -11,7 +11,7 @@ local private = {
   changed = true, run = true, program = true, optimizer = true, update = true, error = true, memory_holders = true,
   random_state = true, method = true, isatty = true, untraced = true, writable = true, settle = true,
   custom_begin = true, custom_end = true, op_info = true, op_names = true, op_topics = true, variables = true,
-  derivatives = true,
+  derivatives = true, in_coroutine = true,
 }
 for name, v in pairs(core) do
   if not private[name] then neap[name] = v end
