@@ -58,7 +58,7 @@ static void swapdims(const cf_case *c, const kt_value *in, kt_value *out) {
 }
 
 static void transposed(const cf_case *c, const kt_value *in, kt_value *out) {
-  const int32_t turned[] = {1, 0}, kept[] = {0, 1};
+  const int32_t turned[NEAP_MAX_DIMS] = {1, 0}, kept[NEAP_MAX_DIMS] = {0};
   (void)c;
   rearrange(in, in->desc.shape.ndim == 2 ? turned : kept, out);
 }
