@@ -79,8 +79,8 @@ static bool create_nameless(neap_h5_writer *w) {
   return false;
 }
 
-/* Creating it is the file's name that nobody has, so several writers in a process need no counter in common. `nameless`:
- * the file is there already and gets the name. */
+/* A name that nobody has: creating it is what tells, so several writers in a process need no counter in common. A file
+ * without a name is there already and gets it. */
 static bool take_name(neap_h5_writer *w) {
   char unnamed[32];
   snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", w->disk.fd);
