@@ -21,6 +21,7 @@ static int64_t between(int64_t v, int64_t least, int64_t most) { return v < leas
 
 /* The diagonals of the last two dimensions, as one. */
 static neap_id take(neap_graph *g, neap_id x, int64_t offset) {
+  if (x == NEAP_NONE) return x;
   const neap_shape s = neap__desc_at(g, x).shape;
   const int32_t keep = s.ndim - 2;
   const int64_t rows = s.dim[keep], columns = s.dim[keep + 1], off = between(offset, -rows, columns);
@@ -36,6 +37,7 @@ static neap_id take(neap_graph *g, neap_id x, int64_t offset) {
 
 /* The last dimension as the diagonals of matrices of `size` rows and columns in two new ones. */
 static neap_id put(neap_graph *g, neap_id x, int64_t offset, int64_t size) {
+  if (x == NEAP_NONE) return x;
   const neap_shape s = neap__desc_at(g, x).shape;
   const int32_t keep = s.ndim - 1;
   const int64_t n = s.dim[keep], start = offset >= 0 ? offset : -offset * size, all = size * size;

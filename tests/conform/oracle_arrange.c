@@ -127,6 +127,7 @@ static void rot90(const cf_case *c, const kt_value *in, kt_value *out) {
 
 static void take_diagonal(const kt_value *in, int32_t a, int32_t b, int64_t offset, kt_value *out) {
   const neap_shape *from = &in->desc.shape;
+  if (offset > from->dim[b] || offset < -from->dim[a]) offset = from->dim[b]; /* as empty as any beyond the matrix */
   neap_shape s = {0, {0}};
   int64_t n = 0;
   for (int32_t d = 0; d < from->ndim; d++)
