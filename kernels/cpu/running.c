@@ -2,44 +2,47 @@
 
 typedef struct kernel {
   neap_cpu_kernel head;
-  neap_lines l;
   neap_running_fn lines;
+  int64_t r, inner, tiles;
+  int64_t units, per; /* a unit is a tile of lines; units a task */
   size_t in_size, out_size;
+  uint32_t n_in;
   bool reverse;
 } kernel;
 
-void NEAP_CPU_NAME(lines_plan)(neap_lines *l, const neap_shape *shape, int64_t dim) {
+static void plan_lines(kernel *k, const neap_shape *shape, int64_t dim) {
   int64_t outer = 1;
-  l->r = l->inner = 1;
-  for (int32_t i = 0; i < shape->ndim; i++) *(i < dim ? &outer : i == dim ? &l->r : &l->inner) *= shape->dim[i];
-  l->tiles = (l->inner + NEAP_COLUMNS - 1) / NEAP_COLUMNS;
-  l->units = l->r > 0 ? outer * l->tiles : 0;
+  k->r = k->inner = 1;
+  for (int32_t i = 0; i < shape->ndim; i++) *(i < dim ? &outer : i == dim ? &k->r : &k->inner) *= shape->dim[i];
+  k->tiles = (k->inner + NEAP_COLUMNS - 1) / NEAP_COLUMNS;
+  k->units = k->r > 0 ? outer * k->tiles : 0;
 }
 
-void NEAP_CPU_NAME(lines_split)(neap_lines *l, neap_cpu_kernel *k, double seconds) {
-  double columns = (double)(l->inner < NEAP_COLUMNS ? l->inner : NEAP_COLUMNS);
-  double unit = (double)l->r * seconds * (3 + columns);
-  k->tasks[0] = neap__cpu_split(l->units, unit, &l->per);
-  k->base.seconds = (double)l->units * unit;
+static void split(kernel *k, double seconds) {
+  double columns = (double)(k->inner < NEAP_COLUMNS ? k->inner : NEAP_COLUMNS);
+  double unit = (double)k->r * seconds * (3 + columns);
+  k->head.tasks[0] = neap__cpu_split(k->units, unit, &k->per);
+  k->head.base.seconds = (double)k->units * unit;
 }
 
-int64_t NEAP_CPU_NAME(lines_at)(const neap_lines *l, int64_t u, int64_t *at) {
-  int64_t column = u % l->tiles * NEAP_COLUMNS;
-  *at = u / l->tiles * l->r * l->inner + column;
-  return l->inner - column < NEAP_COLUMNS ? l->inner - column : NEAP_COLUMNS;
+/* How many lines unit u has; *at is the first entry of its first line. */
+static int64_t lines_at(const kernel *k, int64_t u, int64_t *at) {
+  int64_t column = u % k->tiles * NEAP_COLUMNS;
+  *at = u / k->tiles * k->r * k->inner + column;
+  return k->inner - column < NEAP_COLUMNS ? k->inner - column : NEAP_COLUMNS;
 }
 
 static void run(const neap_cpu_kernel *base, const neap_launch *launch, uint32_t phase, uint32_t task,
                 uint32_t thread) {
   const kernel *k = (const kernel *)base;
-  const neap_lines *l = &k->l;
   (void)phase, (void)thread;
-  int64_t first = task * l->per, end = first + l->per < l->units ? first + l->per : l->units, at;
+  int64_t first = task * k->per, end = first + k->per < k->units ? first + k->per : k->units, at;
   for (int64_t u = first; u < end; u++) {
-    int64_t n = NEAP_CPU_NAME(lines_at)(l, u, &at);
-    if (k->reverse) at += (l->r - 1) * l->inner;
-    k->lines((const char *)launch->in[0] + (size_t)at * k->in_size, (char *)launch->out[0] + (size_t)at * k->out_size,
-             l->r, k->reverse ? -l->inner : l->inner, n);
+    int64_t n = lines_at(k, u, &at);
+    if (k->reverse) at += (k->r - 1) * k->inner;
+    const void *x[2] = {0};
+    for (uint32_t i = 0; i < k->n_in; i++) x[i] = (const char *)launch->in[i] + (size_t)at * k->in_size;
+    k->lines(x, (char *)launch->out[0] + (size_t)at * k->out_size, k->r, k->reverse ? -k->inner : k->inner, n);
   }
 }
 
@@ -50,11 +53,12 @@ neap_status NEAP_CPU_NAME(running_prepare)(neap_cpu *cpu, const neap_sig *s, con
   neap_status status = neap__cpu_kernel_new(cpu, s, sizeof(kernel), run, 0, out, err);
   if (status != NEAP_OK) return status;
   kernel *k = (kernel *)*out;
-  NEAP_CPU_NAME(lines_plan)(&k->l, &d->shape, s->opt[0].v.i);
+  plan_lines(k, &d->shape, s->opt[0].v.i);
   k->lines = how->by_dtype[d->dtype];
   k->in_size = neap__dtype_size(d->dtype);
   k->out_size = neap__dtype_size(s->out[0].desc.dtype);
+  k->n_in = s->n_in;
   k->reverse = how->reverse;
-  NEAP_CPU_NAME(lines_split)(&k->l, &k->head, how->seconds);
+  split(k, how->seconds);
   return NEAP_OK;
 }

@@ -7,40 +7,29 @@
 
 enum { NEAP_COLUMNS = 64 }; /* lines side by side, at most */
 
-typedef struct neap_lines {
-  int64_t r, inner, tiles;
-  int64_t units, per; /* a unit is a tile of lines; units a task */
-} neap_lines;
-
-void NEAP_CPU_NAME(lines_plan)(neap_lines *l, const neap_shape *shape, int64_t dim);
-/* The kernel's tasks, where an entry takes `seconds` and a step of a line as long as about three of them. */
-void NEAP_CPU_NAME(lines_split)(neap_lines *l, neap_cpu_kernel *k, double seconds);
-/* How many lines unit u has; *at is the first entry of its first line. */
-int64_t NEAP_CPU_NAME(lines_at)(const neap_lines *l, int64_t u, int64_t *at);
-
-/* n lines side by side from x and y on; entries are `step` elements apart. */
-typedef void (*neap_running_fn)(const void *x, void *y, int64_t r, int64_t step, int64_t n);
+/* n lines side by side of one or two inputs, from x[0], x[1] and y on; entries are `step` elements apart. */
+typedef void (*neap_running_fn)(const void *const *x, void *y, int64_t r, int64_t step, int64_t n);
 
 /* Defines `name`: entry i of y is STEP(s, entry i of x), where s is what the entry before gave, in `acc`, and at first
  * `start`. A single line keeps it in a register. */
-#define NEAP_RUNNING(name, from, acc, to, start, STEP)                             \
-  static void name(const void *px, void *py, int64_t r, int64_t step, int64_t n) { \
-    const from *x = px;                                                            \
-    to *y = py;                                                                    \
-    acc one = start, all[NEAP_COLUMNS];                                            \
-    if (n == 1) {                                                                  \
-      for (int64_t i = 0; i < r; i++) {                                            \
-        one = STEP(one, (acc)x[i * step]);                                         \
-        y[i * step] = (to)one;                                                     \
-      }                                                                            \
-      return;                                                                      \
-    }                                                                              \
-    for (int64_t c = 0; c < n; c++) all[c] = start;                                \
-    for (int64_t i = 0; i < r; i++)                                                \
-      for (int64_t c = 0; c < n; c++) {                                            \
-        all[c] = STEP(all[c], (acc)x[i * step + c]);                               \
-        y[i * step + c] = (to)all[c];                                              \
-      }                                                                            \
+#define NEAP_RUNNING(name, from, acc, to, start, STEP)                                    \
+  static void name(const void *const *px, void *py, int64_t r, int64_t step, int64_t n) { \
+    const from *x = px[0];                                                                \
+    to *y = py;                                                                           \
+    acc one = start, all[NEAP_COLUMNS];                                                   \
+    if (n == 1) {                                                                         \
+      for (int64_t i = 0; i < r; i++) {                                                   \
+        one = STEP(one, (acc)x[i * step]);                                                \
+        y[i * step] = (to)one;                                                            \
+      }                                                                                   \
+      return;                                                                             \
+    }                                                                                     \
+    for (int64_t c = 0; c < n; c++) all[c] = start;                                       \
+    for (int64_t i = 0; i < r; i++)                                                       \
+      for (int64_t c = 0; c < n; c++) {                                                   \
+        all[c] = STEP(all[c], (acc)x[i * step + c]);                                      \
+        y[i * step + c] = (to)all[c];                                                     \
+      }                                                                                   \
   }
 
 /* What one such kernel is made of. by_dtype: six functions, or two where only floats are taken. */
@@ -48,10 +37,10 @@ typedef struct neap_running {
   const neap_running_fn *by_dtype;
   int dtypes;
   bool reverse;   /* from the last entry to the first */
-  double seconds; /* an entry */
+  double seconds; /* an entry; a step of a line takes as long as about three of them */
 } neap_running;
 
-/* For an op of one input along its option 0. */
+/* For an op along its option 0, of one input or two of one dtype and shape. */
 neap_status NEAP_CPU_NAME(running_prepare)(neap_cpu *cpu, const neap_sig *s, const neap_running *how,
                                            neap_cpu_kernel **out, neap_error *err);
 
