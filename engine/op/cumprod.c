@@ -1,12 +1,6 @@
 /* Running products. */
 #include "op/scan.h"
 
-static neap_status infer(neap_infer *x) {
-  neap_dtype t = x->in[0].dtype;
-  x->out[0] = (neap_desc){neap__dtype_is_float(t) ? t : NEAP_I64, x->in[0].shape};
-  return neap__dim_option(&x->opt[0], x->in[0].shape.ndim, x->err);
-}
-
 /* x_i is in all products from its own on: its gradient is the product before it times d_i + x_(i+1) (d_(i+1) + ...),
  * with no division, so that it is exact where elements are 0. */
 static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
@@ -32,7 +26,7 @@ const neap_op neap__op_cumprod = {
     .n_out = 1,
     .precision = NEAP_PREC_KEEP,
     .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true, .doc = "Dimension to go along."}},
-    .infer = infer,
+    .infer = neap__infer_running,
     .grad = grad,
     .batch = neap__batch_lines,
     .samples = samples,

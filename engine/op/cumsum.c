@@ -1,12 +1,6 @@
 /* Running sums. */
 #include "op/scan.h"
 
-static neap_status infer(neap_infer *x) {
-  neap_dtype t = x->in[0].dtype;
-  x->out[0] = (neap_desc){neap__dtype_is_float(t) ? t : NEAP_I64, x->in[0].shape};
-  return neap__dim_option(&x->opt[0], x->in[0].shape.ndim, x->err);
-}
-
 /* Each element is in the sums from its own on: the same sums of the gradient from the other end. */
 static void grad(neap_graph *g, const neap_node *n, const neap_id *gout, neap_id *gin, uint32_t need) {
   neap_opt o[NEAP_MAX_OPTS] = {n->opt[0], NEAP_INT(!n->opt[1].v.i)};
@@ -26,7 +20,7 @@ const neap_op neap__op_running_sum = {
     .precision = NEAP_PREC_KEEP,
     .opts = {{.name = "dim", .type = NEAP_OPT_DIM, .required = true},
              {.name = "reverse", .type = NEAP_OPT_BOOL, .def = 0, .has_default = true}},
-    .infer = infer,
+    .infer = neap__infer_running,
     .grad = grad,
     .batch = neap__batch_lines,
     .samples = running_samples,

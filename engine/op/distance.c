@@ -68,16 +68,18 @@ static const char *const cdist_samples[] = {"f32[4,3] f32[2,3]",        "f32[2,4
                                             "f32[2,3] f32[2,3]; p=inf", "f64[2,3,4] f64[2,1,4]; p=3",
                                             "f32[0,3] f32[2,3]",        NULL};
 
+#define ORDER                                                           \
+  {                                                                     \
+    .name = "p", .type = NEAP_OPT_FLOAT, .def = 2, .has_default = true, \
+    .doc = "Order of the norm: 0 counts, infinite takes the largest."   \
+  }
+
 const neap_op neap__op_dist = {
     .name = "dist",
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .opts = {{.name = "p",
-              .type = NEAP_OPT_FLOAT,
-              .def = 2,
-              .has_default = true,
-              .doc = "Order of the norm: 0 counts, infinite takes the largest."}},
+    .opts = {ORDER},
     .expand = dist,
     .samples = dist_samples,
     .doc = "The `p`-norm of the difference of two values.",
@@ -92,11 +94,7 @@ const neap_op neap__op_pairwise_distance = {
     .max_in = 2,
     .n_out = 1,
     .opts =
-        {{.name = "p",
-          .type = NEAP_OPT_FLOAT,
-          .def = 2,
-          .has_default = true,
-          .doc = "Order of the norm: 0 counts, infinite takes the largest."},
+        {ORDER,
          {.name = "eps", .type = NEAP_OPT_FLOAT, .def = 1e-6, .has_default = true, .doc = "Added to the difference."},
          NEAP_KEEPDIM},
     .expand = pairwise_distance,
@@ -134,11 +132,7 @@ const neap_op neap__op_normalize = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "p",
-              .type = NEAP_OPT_FLOAT,
-              .def = 2,
-              .has_default = true,
-              .doc = "Order of the norm: 0 counts, infinite takes the largest."},
+    .opts = {ORDER,
              {.name = "dim", .type = NEAP_OPT_DIM, .def = 1, .has_default = true, .doc = "Dimension of a vector."},
              {.name = "eps",
               .type = NEAP_OPT_FLOAT,

@@ -21,6 +21,12 @@ neap_id neap__linear_scan(neap_graph *g, neap_id a, neap_id b, int32_t dim, bool
                      (neap_opt[NEAP_MAX_OPTS]){NEAP_INT(dim), NEAP_INT(reverse)});
 }
 
+neap_status neap__infer_running(neap_infer *x) {
+  neap_dtype t = x->in[0].dtype;
+  x->out[0] = (neap_desc){neap__dtype_is_float(t) ? t : NEAP_I64, x->in[0].shape};
+  return neap__dim_option(&x->opt[0], x->in[0].shape.ndim, x->err);
+}
+
 neap_status neap__batch_lines(const neap_graph *g, const neap_node *n, const neap_batch *in, neap_batch *out) {
   (void)g;
   return neap__batch_along(n, in, out, (int32_t)n->opt[0].v.i);

@@ -75,13 +75,17 @@ static neap_id swap(neap_graph *g, const neap_op *op, const neap_id *in, uint32_
 static const char *const transpose_samples[] = {"f32[2,3]; dim0=1; dim1=2", "f32[2,3,4]; dim0=-1; dim1=1",
                                                 "f32[0,3]; dim0=1; dim1=2", NULL};
 
+#define THE_TWO                                                                         \
+  {.name = "dim0", .type = NEAP_OPT_DIM, .required = true, .doc = "One of the two."}, { \
+    .name = "dim1", .type = NEAP_OPT_DIM, .required = true, .doc = "The other."         \
+  }
+
 const neap_op neap__op_transpose = {
     .name = "transpose",
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim0", .type = NEAP_OPT_DIM, .required = true, .doc = "One of the two."},
-             {.name = "dim1", .type = NEAP_OPT_DIM, .required = true, .doc = "The other."}},
+    .opts = {THE_TWO},
     .expand = swap,
     .samples = transpose_samples,
     .doc = "Two dimensions exchanged.",
@@ -98,8 +102,7 @@ const neap_op neap__op_swapdims = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .opts = {{.name = "dim0", .type = NEAP_OPT_DIM, .required = true, .doc = "One of the two."},
-             {.name = "dim1", .type = NEAP_OPT_DIM, .required = true, .doc = "The other."}},
+    .opts = {THE_TWO},
     .expand = swap,
     .topic = NEAP_TOPIC_SHAPE,
     .args = "input [...] -> [...]",
