@@ -97,10 +97,8 @@ const neap_op neap__op_cat = {
 
 static neap_id stack(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   int32_t dim = 0;
-  neap_error err;
   neap_shape first = neap__desc_at(g, in[0]).shape;
-  neap_status s = neap__dim_resolve(opt[0].v.i, first.ndim + 1, &dim, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  if (!neap__dim_at(g, op, opt[0].v.i, first.ndim + 1, &dim)) return NEAP_NONE;
   neap_id *rows = neap__zone_alloc(&g->zone, n_in * sizeof *rows);
   if (!rows) return neap__graph_fail(g, op, NEAP_NOMEM, "the host allocator refused memory");
   for (uint32_t i = 0; i < n_in; i++) {

@@ -4,10 +4,8 @@ static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint3
   (void)n_in;
   neap_shape from = neap__desc_at(g, in[0]).shape, to = {.ndim = 0};
   int32_t first = 0, last = 0;
-  neap_error err;
-  neap_status s = neap__dim_resolve(opt[0].v.i, from.ndim, &first, &err);
-  if (s == NEAP_OK) s = neap__dim_resolve(opt[1].v.i, from.ndim, &last, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  if (!neap__dim_at(g, op, opt[0].v.i, from.ndim, &first)) return NEAP_NONE;
+  if (!neap__dim_at(g, op, opt[1].v.i, from.ndim, &last)) return NEAP_NONE;
   if (first > last)
     return neap__graph_fail(g, op, NEAP_RANGE, "start_dim %d lies behind end_dim %d", first + 1, last + 1);
   for (int32_t i = 0; i < from.ndim; i++) {

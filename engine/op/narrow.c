@@ -110,10 +110,8 @@ static neap_id expand(neap_graph *g, const neap_op *op, const neap_id *in, uint3
   (void)n_in;
   neap_shape shape = neap__desc_at(g, in[0]).shape;
   int32_t dim = 0;
-  neap_error err;
   if (shape.ndim == 0) return neap__graph_fail(g, op, NEAP_SHAPE, "a scalar has no dimension to select from");
-  neap_status s = neap__dim_resolve(opt[0].v.i, shape.ndim, &dim, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  if (!neap__dim_at(g, op, opt[0].v.i, shape.ndim, &dim)) return NEAP_NONE;
   int64_t size = shape.dim[dim], index = opt[1].v.i < 0 ? opt[1].v.i + size : opt[1].v.i;
   if (index < 0 || index >= size)
     return neap__graph_fail(g, op, NEAP_RANGE, "index %lld (from 0) is out of range: dimension %d has %lld entries",

@@ -62,10 +62,7 @@ const neap_op neap__op_permute = {
 static neap_id swap(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
   int32_t ndim = neap__desc_at(g, in[0]).shape.ndim, a = 0, b = 0;
-  neap_error err;
-  neap_status s = neap__dim_resolve(opt[0].v.i, ndim, &a, &err);
-  if (s == NEAP_OK) s = neap__dim_resolve(opt[1].v.i, ndim, &b, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  if (!neap__dim_at(g, op, opt[0].v.i, ndim, &a) || !neap__dim_at(g, op, opt[1].v.i, ndim, &b)) return NEAP_NONE;
   if (a == b) return in[0];
   int64_t dims[NEAP_MAX_DIMS];
   for (int32_t i = 0; i < ndim; i++) dims[i] = i == a ? b : i == b ? a : i;

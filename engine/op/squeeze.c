@@ -17,9 +17,7 @@ static neap_id squeeze(neap_graph *g, const neap_op *op, const neap_id *in, uint
 static neap_id unsqueeze(neap_graph *g, const neap_op *op, const neap_id *in, uint32_t n_in, const neap_opt *opt) {
   (void)n_in;
   int32_t dim = 0;
-  neap_error err;
-  neap_status s = neap__dim_resolve(opt[0].v.i, neap__desc_at(g, in[0]).shape.ndim + 1, &dim, &err);
-  if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+  if (!neap__dim_at(g, op, opt[0].v.i, neap__desc_at(g, in[0]).shape.ndim + 1, &dim)) return NEAP_NONE;
   return neap__insert_dim(g, in[0], dim);
 }
 

@@ -37,7 +37,6 @@ static neap_id repeat_interleave(neap_graph *g, const neap_op *op, const neap_id
                                  const neap_opt *opt) {
   (void)n_in;
   int32_t dim = 0;
-  neap_error err;
   neap_id x = in[0];
   if (!opt[1].set) {
     neap_desc d = neap__desc_at(g, x);
@@ -46,8 +45,7 @@ static neap_id repeat_interleave(neap_graph *g, const neap_op *op, const neap_id
   } else {
     neap_shape shape = neap__desc_at(g, x).shape;
     if (shape.ndim == 0) return neap__graph_fail(g, op, NEAP_SHAPE, "a scalar has no dimension to repeat along");
-    neap_status s = neap__dim_resolve(opt[1].v.i, shape.ndim, &dim, &err);
-    if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+    if (!neap__dim_at(g, op, opt[1].v.i, shape.ndim, &dim)) return NEAP_NONE;
   }
   return repeat(g, op, x, dim, opt[0].v.i, true);
 }
@@ -74,9 +72,7 @@ static neap_id roll(neap_graph *g, const neap_op *op, const neap_id *in, uint32_
   if (d.shape.ndim == 0) return neap__graph_fail(g, op, NEAP_SHAPE, "a scalar has no dimension to roll along");
   for (int32_t i = 0; i < dims->n && x != NEAP_NONE; i++) {
     int32_t dim = 0;
-    neap_error err;
-    neap_status s = neap__dim_resolve(dims->v.list[i], d.shape.ndim, &dim, &err);
-    if (s != NEAP_OK) return neap__graph_fail(g, op, s, "%s", err.message);
+    if (!neap__dim_at(g, op, dims->v.list[i], d.shape.ndim, &dim)) return NEAP_NONE;
     x = roll_dim(g, x, dim, shifts->v.list[i]);
   }
   return x;
