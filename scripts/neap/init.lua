@@ -32,19 +32,19 @@ function neap.manual_seed(seed) require("neap.nn.fill").manual_seed(seed) end
 neap.compile, neap.value_and_grad = program.compile, program.value_and_grad
 neap.memory_summary = report.memory_summary
 neap.save, neap.load = store.save, store.load
-for name, fn in pairs(shape) do
-  neap[name] = fn
-  if name ~= "meshgrid" then core.method(name, fn) end
+for _, methods in ipairs {shape, compare} do
+  for name, fn in pairs(methods) do
+    neap[name] = fn
+    core.method(name, fn)
+  end
 end
-neap.equal, neap.allclose = compare.equal, compare.allclose
-core.method("equal", compare.equal)
-core.method("allclose", compare.allclose)
 
 -- Loaded at first use, so that a host which only runs tensors pays for no more.
 local lazy = {
   custom = function() return require "neap.custom" end,
   einsum = function() return require "neap.einsum" end,
   help = function() return require("neap.help").help end,
+  meshgrid = function() return require "neap.meshgrid" end,
   nn = function() return require "neap.nn" end,
   optim = function() return require "neap.optim" end,
   data = function() return require "neap.data" end,

@@ -9,7 +9,8 @@ local M = {}
 ---@field op boolean a function of the engine's that takes tensors; the page of ops tells of it
 
 -- Loaded when they are first named.
-local lazy = {"nn", "optim", "data", "policy", "action", "trainer", "update", "group", "custom", "einsum"}
+local lazy = {"nn", "optim", "data", "policy", "action", "trainer", "update", "group", "custom", "einsum",
+                  "meshgrid"}
 
 local function add_table(list, prefix, t, seen)
   if seen[t] then return end

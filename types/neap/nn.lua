@@ -41,10 +41,6 @@
 ---@field norm_type? number 2 is the Euclidean norm, `math.huge` the greatest element (default 2)
 ---@field error_if_nonfinite? boolean raise where the norm is infinite or not a number (default false)
 
----@class neap.nn.LinearOptions
----@field bias? boolean (default true)
----@field init? any of the weight, as in `nn.parameter` (default "kaiming_uniform")
-
 ---@class neap.nn.ConvOptions
 ---@field stride? integer|integer[] one number, or {height, width} (default 1)
 ---@field padding? integer|integer[] zeros on both sides (default 0)
@@ -62,17 +58,9 @@
 ---@field bias? boolean (default true)
 ---@field init? any of the weight, as in `nn.parameter` (default "kaiming_uniform")
 
----@class neap.nn.MaxPoolOptions
----@field stride? integer|integer[] (default kernel)
----@field padding? integer|integer[] on both sides, never the largest; at most half the kernel (default 0)
----@field dilation? integer|integer[] (default 1)
----@field ceil_mode? boolean round the output's size up (default false)
-
----@class neap.nn.AvgPoolOptions
----@field stride? integer|integer[] (default kernel)
----@field padding? integer|integer[] zeros on both sides (default 0)
----@field ceil_mode? boolean round the output's size up (default false)
----@field count_include_pad? boolean does the divisor count the padding (default true)
+---@class neap.nn.LinearOptions
+---@field bias? boolean (default true)
+---@field init? any of the weight, as in `nn.parameter` (default "kaiming_uniform")
 
 ---@class neap.nn.UpsampleOptions
 ---@field size? integer|integer[] of the output: this or scale_factor
@@ -171,6 +159,18 @@ function Module:summary(...) end
 ---@class neap.nn.InstanceNormOptions
 ---@field eps? number (default 1e-5)
 ---@field affine? boolean learn `weight` and `bias` [channels] (default false)
+
+---@class neap.nn.MaxPoolOptions
+---@field stride? integer|integer[] (default kernel)
+---@field padding? integer|integer[] on both sides, never the largest; at most half the kernel (default 0)
+---@field dilation? integer|integer[] (default 1)
+---@field ceil_mode? boolean round the output's size up (default false)
+
+---@class neap.nn.AvgPoolOptions
+---@field stride? integer|integer[] (default kernel)
+---@field padding? integer|integer[] zeros on both sides (default 0)
+---@field ceil_mode? boolean round the output's size up (default false)
+---@field count_include_pad? boolean does the divisor count the padding (default true)
 
 ---@class neap.nn.RecurrentOptions
 ---@field num_layers? integer one above the other (default 1)

@@ -8,6 +8,7 @@
 local check = require "neap.check"
 local module = require "neap.nn.module"
 local layers = require "neap.nn.layers"
+local conv = require "neap.nn.conv"
 local activations = require "neap.nn.activations"
 local containers = require "neap.nn.containers"
 local initializers = require "neap.nn.initializers"
@@ -28,7 +29,7 @@ local M = {
   is_module = module.is_module, is_training = module.is_training, init = initializers.functions,
 }
 for _, list in ipairs {
-  layers, pooling, rearrange, activations, containers, norm, attention, transformer, rnn, losses, clip,
+  layers, conv, pooling, rearrange, activations, containers, norm, attention, transformer, rnn, losses, clip,
 } do
   for name, constructor in pairs(list) do M[name] = constructor end
 end
